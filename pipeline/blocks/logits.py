@@ -343,9 +343,8 @@ def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64
     steps are few where features go together; of more classes or features each is dear."""
     from sklearn.linear_model import LogisticRegression
 
-    few = n_classes == 2 and x.shape[1] <= NARROW
+    solver = "newton-cholesky" if n_classes == 2 and x.shape[1] <= NARROW else "lbfgs"
     for ridge in RIDGES:
-        solver = "newton-cholesky" if few else "lbfgs"
         model = LogisticRegression(C=ridge, solver=solver).fit(x, y)
         yield model.coef_.T, model.intercept_
 

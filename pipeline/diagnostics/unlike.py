@@ -55,17 +55,25 @@ def doubtful_values(x: Float32, contradicted: Bools) -> list[tuple[int, float]]:
     x : (row, feature) finite, as a person knows them
     contradicted : (row,) whether another label than the given one is predicted
     """
-    surest, many = [], 2 * MOST_VALUES
+    surest = []
     for feature in range(x.shape[1]):
-        if len(np.unique(x[:many, feature])) > MOST_VALUES:
-            continue
-        values, code = np.unique(x[:, feature], return_inverse=True)
-        if 2 <= len(values) <= MOST_VALUES:
+        values, code = _few_values(x[:, feature])
+        if len(values):
             z = _surely_more(code, contradicted.astype(np.float64), len(values))
             top = int(np.argmax(z))
             if z[top] > _by_chance(x):
                 surest.append((float(z[top]), feature, float(values[top])))
     return [(feature, value) for _, feature, value in sorted(surest, reverse=True)]
+
+
+def _few_values(column: Float32) -> tuple[Float32, Int64]:
+    """The values of a column, and the place of each row's among them; none where they are one, or
+    more than `MOST_VALUES`."""
+    if len(np.unique(column[: 2 * MOST_VALUES])) <= MOST_VALUES:
+        values, code = np.unique(column, return_inverse=True)
+        if 2 <= len(values) <= MOST_VALUES:
+            return values, code
+    return column[:0], np.empty(0, np.int64)
 
 
 def turned_values(
@@ -85,21 +93,20 @@ def turned_values(
     single = set(range(x.shape[1])) - {at for one in together for at in one}
     most = max(1, min(MOST_COLUMNS, MOST_VALUES_SUMMED // x.size))
     for own in [*together, *([at] for at in sorted(single))][:most]:
-        if len(own) > 1:
-            values, code = np.array(own), x[:, own].argmax(axis=1)
-        elif len(np.unique(x[: 2 * MOST_VALUES, own])) > MOST_VALUES:
-            continue
+        if len(own) == 1:
+            values, code = _few_values(x[:, own[0]])
+            named = [(own[0], value) for value in values.tolist()]
         else:
-            values, code = np.unique(x[:, own[0]], return_inverse=True)
-        n_means = len(values) * n_classes * x.shape[1]
-        if not 2 <= len(values) <= MOST_VALUES or n_means > MOST_MEANS:
+            code = x[:, own].argmax(axis=1)
+            named = [(feature, 1.0) for feature in own] if len(own) <= MOST_VALUES else []
+        n_cells = len(named) * n_classes
+        if not 0 < n_cells * x.shape[1] <= MOST_MEANS:
             continue
-        cell = code * n_classes + y
-        of = csr_array((np.ones(len(y), np.float32), (cell, np.arange(len(y)))))
-        of.resize(len(values) * n_classes, len(y))
-        sums = np.delete(of @ z, own, axis=1).reshape(len(values), n_classes, -1)
-        count = np.bincount(cell, minlength=len(values) * n_classes).reshape(len(values), -1)
-        for one, value in enumerate(values.tolist()):
+        cell, ones = code * n_classes + y, np.ones(len(y), np.float32)
+        of = csr_array((ones, (cell, np.arange(len(y)))), shape=(n_cells, len(y)))
+        sums = np.delete(of @ z, own, axis=1).reshape(len(named), n_classes, -1)
+        count = np.bincount(cell, minlength=n_cells).reshape(len(named), -1)
+        for one, value in enumerate(named):
             here, elsewhere = count[one], count.sum(axis=0) - count[one]
             mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
             if here.sum() > elsewhere.sum() or not len(theirs) or not sums.size:
@@ -110,7 +117,7 @@ def turned_values(
             like = theirs[away.argmin(axis=1)]
             moved = mine[(like != mine) & ~np.isin(like, mine[like == mine])]
             if len(moved) > 1:
-                turned.append((*((value, 1.0) if len(own) > 1 else (own[0], value)), moved))
+                turned.append((*value, moved))
     return turned
 
 

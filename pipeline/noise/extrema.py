@@ -116,11 +116,8 @@ def crossfit(
     rarer = 1 - label if exchanged else label  # so that exchanging the classes changes nothing else
     sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, coverage)
     if label.min() == label.max():
-        rate, why = (
-            float(label[0, 0]),
-            "Every label is the same, so nothing tells noise from truth.",
-        )
-        return _unknown(rate, 1.0 - rate, why)
+        why = "Every label is the same, so nothing tells noise from truth."
+        return _unknown(float(label[0, 0]), 1.0 - float(label[0, 0]), why)
     with one_thread():  # else the number of threads decides the last bits
         index = fit_index(features, sample)
         curve = fit_asymptotes(index, sample, n_rows)

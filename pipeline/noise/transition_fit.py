@@ -228,9 +228,9 @@ def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
     """(t, c) held-out labels of the rows of which each class is the likeliest."""
     inverse, c = _inverse(anchors.first[true]), len(anchors.first)
     labels = np.full((len(true), c), 0.5 / c)
-    for number, piece in enumerate(anchors.pieces):
-        likeliest = (piece.share[anchors.near] @ inverse).argmax(axis=1)
-        np.add.at(labels, likeliest, anchors.counts[number * PIECE :][: len(likeliest)])
+    chances = (piece.share[anchors.near] @ inverse for piece in anchors.pieces)
+    likeliest = np.concatenate([chance.argmax(axis=1) for chance in chances])
+    np.add.at(labels, likeliest, anchors.counts)
     matrix = np.maximum(labels / labels.sum(axis=1, keepdims=True), LEAST_RATE)
     return np.asarray(matrix / matrix.sum(axis=1, keepdims=True))
 

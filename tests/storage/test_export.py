@@ -125,6 +125,7 @@ def test_a_link_stays_one_and_leads_to_what_was_written(tmp_path: Path) -> None:
 def test_a_name_may_be_as_long_as_any(tmp_path: Path) -> None:
     for name in ("x" * 249, "ä" * 124):
         write_columns(str(tmp_path / f"{name}.jsonl"), {"a": pa.array([1])})
+        assert (tmp_path / f"{name}.jsonl").read_text() == '{"a": 1}\n'
 
 
 def test_a_pipe_is_not_written_over(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import MatrixDecision, Worth
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
+from pipeline.noise.transition_fit import FEWEST_LABELS
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
@@ -37,8 +38,6 @@ MOST_CONFUSIONS = 50
 TWINS = 0.25
 """Share of the rows of either of two classes, from which on labeled as the other, that makes them
 look like one."""
-NAMED = 25
-"""Rows given a label from which on it may be said to be the name of no class, or of another."""
 
 
 class Confusion(Frozen):
@@ -117,12 +116,12 @@ class ClassReport(Training):
             nowhere=tuple(
                 name
                 for name, share, n in zip(names, fitted.prior, given.tolist(), strict=True)
-                if n >= NAMED and not share
+                if n >= FEWEST_LABELS and not share
             ),
             twins=tuple(
                 (names[a], names[b])
                 for a, b in np.argwhere(np.triu(np.minimum(matrix, matrix.T), 1) >= TWINS).tolist()
-                if min(given[a], given[b]) >= NAMED
+                if min(given[a], given[b]) >= FEWEST_LABELS
             ),
             confusions=[
                 Confusion(
