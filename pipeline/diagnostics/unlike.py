@@ -6,6 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 import numpy as np
 from scipy.sparse import csr_array
@@ -17,12 +18,19 @@ MOST_VALUES = 64
 FEWEST = 25
 """Rows of a value at least, and of all others."""
 NEAREST = 20
-"""Neighbors that a row's label is compared with."""
+"""Neighbors that a row's label is compared with, those of another value of them."""
+FEWEST_NEAR = 5
+"""So many of these at least."""
+AS_COMMON = 0.8
+"""Share of a label among the rows of a value, in units of its share elsewhere, from which it is as
+common there."""
 LEAST = 0.1
 """By how much the share of labels of one value that are contradicted is above that of all others,
 and by how much more they differ from their neighbors', at least."""
 MOST_COLUMNS = 64
 """Columns whose values are looked at for classes that lie elsewhere, at most."""
+SURELY = 4.0
+"""Standard errors by which a label is commoner among the rows of a value, at least."""
 MOST_VALUES_SUMMED = 200_000_000
 """Rows times features times columns that are looked at so, at most."""
 MOST_MEANS = 1 << 22
@@ -80,13 +88,16 @@ def turned_values(
     x: Float32, y: Integers, columns: Iterable[Sequence[int]]
 ) -> list[tuple[int, float, Int64]]:
     """Features and their values in whose rows, half at most, two classes or more lie where another
-    class does elsewhere, by their means, and that one does not; and these classes. Models learn
-    what the labels of such rows say, and contradict none.
+    class does elsewhere, by their means, and that one does not; then those in whose
+    rows one class may have the label of another, what tells least of the class first; and these
+    classes. Models learn what the labels of such rows say, and contradict none.
 
     x : (row, feature) finite, as a person knows them; y : (row,) codes of labels
     columns : features that are one column together
     """
-    turned, together, n_classes = [], [list(one) for one in columns], int(y.max()) + 1
+    turned: list[tuple[int, float, Int64]] = []
+    joined: list[tuple[float, tuple[int, float, Int64]]] = []
+    together, n_classes = [list(one) for one in columns], int(y.max()) + 1
     z = x * np.float32(0.25)  # the differences of the largest are numbers, too
     mean, spread = z.mean(axis=0, dtype=np.float64), z.std(axis=0, dtype=np.float64)
     z = (z - mean.astype(np.float32)) / np.where(spread > 0, spread, 1.0).astype(np.float32)
@@ -106,19 +117,46 @@ def turned_values(
         of = csr_array((ones, (cell, np.arange(len(y)))), shape=(n_cells, len(y)))
         sums = np.delete(of @ z, own, axis=1).reshape(len(named), n_classes, -1)
         count = np.bincount(cell, minlength=n_cells).reshape(len(named), -1)
-        for one, value in enumerate(named):
+        for one, value in enumerate(named) if sums.size else ():
             here, elsewhere = count[one], count.sum(axis=0) - count[one]
-            mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
-            if here.sum() > elsewhere.sum() or not len(theirs) or not sums.size:
-                continue
-            own_mean = sums[one, mine] / here[mine, None]
-            other = (sums[:, theirs].sum(axis=0) - sums[one, theirs]) / elsewhere[theirs, None]
-            away = (other**2).sum(axis=1) - 2.0 * own_mean @ other.T
-            like = theirs[away.argmin(axis=1)]
-            moved = mine[(like != mine) & ~np.isin(like, mine[like == mine])]
-            if len(moved) > 1:
-                turned.append((*value, moved))
-    return turned
+            mean = sums[one] / np.maximum(here, 1)[:, None]
+            other = (sums.sum(axis=0) - sums[one]) / np.maximum(elsewhere, 1)[:, None]
+            if len(classes := _moved(here, elsewhere, mean, other)) > 1:
+                turned.append((*value, classes))
+            elif len(classes := _joined(here, elsewhere, mean, other)):
+                apart = np.abs(here / here.sum() - elsewhere / elsewhere.sum()).sum()
+                joined.append((float(apart), (*value, classes)))
+    return turned + [one for _, one in sorted(joined, key=itemgetter(0))]
+
+
+def _moved(here: Integers, elsewhere: Integers, mean: Float64, other: Float64) -> Int64:
+    """Classes that lie here where another does elsewhere, which lies elsewhere than it does there;
+    by counts (class,) and means (class, feature) of the rows of a value, half at most, and of all
+    others."""
+    mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
+    if here.sum() > elsewhere.sum() or not len(theirs):
+        return mine[:0]
+    away = (other[theirs] ** 2).sum(axis=1) - 2.0 * mean[mine] @ other[theirs].T
+    like = theirs[away.argmin(axis=1)]
+    moved = (like != mine) & ~np.isin(like, mine[like == mine])
+    return np.asarray(mine[moved])
+
+
+def _joined(here: Integers, elsewhere: Integers, mean: Float64, other: Float64) -> Int64:
+    """Of the same, classes half of which or more is missing here, and those that are surely
+    commoner and lie as far towards such a class as they would if they had taken in half of what is
+    missing."""
+    expected = elsewhere * (here.sum() / max(1, elsewhere.sum()))
+    missing = (expected - here >= FEWEST) & (2 * here <= expected) & (elsewhere >= FEWEST)
+    more = (here - expected > SURELY * np.sqrt(expected + 1.0)) & (elsewhere >= FEWEST)
+    taken = np.zeros(len(here), bool)
+    for label in np.flatnonzero(more) if missing.any() else ():
+        way = other[missing] - other[label]
+        share = way @ (mean[label] - other[label])
+        took = 2.0 * share * here[label] >= (way**2).sum(axis=1) * (expected - here)[missing]
+        taken[label] = took.any()
+        taken[np.flatnonzero(missing)[took]] = True
+    return np.flatnonzero(taken)
 
 
 def is_unlike(
@@ -127,34 +165,49 @@ def is_unlike(
     x: Float32,
     own: Integers,
     near: Integers,
+    alike: Bools,
     of: Integers | None = None,
 ) -> Unlike | None:
     """What labels near the rows say of a value; None where its labels are not surely unlike them.
 
-    Where classes overlap, a row's label differs from its neighbors' as often as two of these differ
-    from each other. Rows are compared where these agree most: there neither the overlap nor what
-    the feature tells of the class counts for much.
+    Near rows are those of other values. Where classes overlap, a row's label differs from its
+    neighbors' as often as two of these differ from each other. Rows are compared where these agree
+    most, and with rows of other values that have the same label: neither the overlap nor what the
+    feature tells of the class counts for much. Left aside are labels that are rarer here, as of
+    these more are mistakes, and rows that few others are near: features may differ as well.
 
     Parameters
     ----------
     x : (row, feature)
     own, near : (row,) and (row, neighbor) labels, of the rows and of those near in all features but
         this one
+    alike : (row, neighbor) whether a neighbor is of that value itself
     of : codes of the labels whose rows are compared; None: all
     """
-    size = float((x[:, feature] == np.float32(value)).mean())
+    k, here, n_labels = near.shape[1], x[:, feature] == np.float32(value), int(own.max()) + 1
+    size = float(here.mean())
+    counts = [np.bincount(own[of_these], minlength=n_labels) for of_these in (here, ~here)]
+    common = counts[0] * (1.0 - size) >= AS_COMMON * size * counts[1]
+    most = size * k + 3.0 * math.sqrt(size * (1.0 - size) * k)
+    rows = common[own] & (alike.sum(axis=1) <= min(most, k - FEWEST_NEAR))
     if of is not None:
-        rows = np.isin(own, of)
-        x, own, near = x[rows], own[rows], near[rows]
-    n_rows, k = near.shape
-    order, pairs = np.sort(near, axis=1), np.zeros(n_rows)
+        rows &= np.isin(own, of)
+    if not rows.any():
+        return None
+    own, here = own[rows], here[rows]
+    others = np.where(alike[rows], -1 - np.arange(k), near[rows])  # labels that no two have
+    n = (others >= 0).sum(axis=1)
+    order, pairs = np.sort(others, axis=1), np.zeros(len(own))
     for step in range(1, k):
         pairs += (order[:, step:] == order[:, :-step]).sum(axis=1)
-    expected = 1.0 - pairs / (k * (k - 1) / 2)
+    differ = 1.0 - (others == own[:, None]).sum(axis=1) / n
+    expected = 1.0 - pairs / (n * (n - 1) / 2)
     pure = expected <= np.median(expected)
-    here = x[pure, feature] == np.float32(value)
-    differ, expected = (near != own[:, None]).mean(axis=1)[pure], expected[pure]
-    z = _surely_more(here.astype(np.int64), differ - expected, 2)[1]
+    elsewhere = np.bincount(own[pure & ~here], minlength=n_labels)
+    pure &= elsewhere[own] >= FEWEST
+    own, here, differ, expected = own[pure], here[pure], differ[pure], expected[pure]
+    usual = np.bincount(own[~here], (differ - expected)[~here], n_labels) / np.maximum(elsewhere, 1)
+    z = _surely_more(here.astype(np.int64), differ - expected - usual[own], 2)[1]
     if z <= _by_chance(x):
         return None
     return Unlike(feature, value, size, float(differ[here].mean()), float(expected[here].mean()))
@@ -176,5 +229,5 @@ def _surely_more(code: Integers, of: Float64, n: int) -> Float64:
     mean, square = (total / np.maximum(counts, 1) for total in both)
     variance = ((square - mean**2) / np.maximum(counts, 1)).sum(axis=0)
     more = np.where(several, mean[0] - mean[1], 0.0)
-    z = np.divide(more, np.sqrt(variance), out=np.zeros(n), where=several & (variance > 0))
-    return np.where(more >= LEAST, z, 0.0)
+    surely = more / (np.sqrt(variance) + np.finfo(np.float64).tiny)  # and where none vary
+    return np.where(several & (more >= LEAST), surely, 0.0)

@@ -14,6 +14,7 @@ from strategies import generators
 from pipeline.diagnostics.unlike import (
     LEAST,
     NEAREST,
+    Unlike,
     doubtful_values,
     is_unlike,
     turned_values,
@@ -39,19 +40,32 @@ def lists(x: Floats, n_columns: int) -> Codes:
     return np.asarray(nearest(z, z, NEAREST, exclude=np.arange(len(z)))[0])
 
 
+def unlike(
+    x: Floats, y: Codes, at: int, value: float, of: Codes | None = None, columns: int = 0
+) -> Unlike | None:
+    """Of one value, by rows near in the columns before it."""
+    near = lists(x, columns or at)
+    return is_unlike(at, value, x, y, y[near], x[near, at] == np.float32(value), of)
+
+
 def test_the_one_annotator_is_found_and_how_unlike_the_labels_are_is_counted() -> None:
     x, given_label = pool(np.random.default_rng(0), 1500, 0.4, 6.0)
     contradicted = given_label != (x[:, 0] > 3.0)
     assert doubtful_values(x, contradicted) == [(3, 2.0)]
-    near = given_label[lists(x, 3)]
-    found = is_unlike(3, 2.0, x, given_label, near)
+    found = unlike(x, given_label, 3, 2.0)
     assert found is not None
     assert (found.feature, found.value) == (3, 2.0)
     assert found.size == pytest.approx((x[:, 3] == 2).mean())
-    among = [np.mean([a != b for a, b in combinations(row.tolist(), 2)]) for row in near]
-    pure = np.array(among) <= np.median(among)
-    here = pure & (x[:, 3] == 2)
-    differ = [np.mean(row != own) for row, own in zip(near, given_label, strict=True)]
+    who, differ, among = [], [], []
+    for row, near in enumerate(lists(x, 3)):
+        others = given_label[near[x[near, 3] != 2]].tolist()
+        if len(others) >= NEAREST - found.size * NEAREST - 3 * np.sqrt(
+            NEAREST * found.size * (1 - found.size)
+        ):
+            who.append(x[row, 3])
+            differ.append(np.mean([label != given_label[row] for label in others]))
+            among.append(np.mean([a != b for a, b in combinations(others, 2)]))
+    here = (np.array(among) <= np.median(among)) & (np.array(who) == 2)
     assert found.differ == pytest.approx(np.array(differ)[here].mean())
     assert found.expected == pytest.approx(np.array(among)[here].mean())
     assert found.differ > found.expected + 2 * LEAST
@@ -62,9 +76,8 @@ def test_overlap_and_mistakes_that_all_share_are_nobodys(
     rng: np.random.Generator, rate: float, apart: float
 ) -> None:
     x, given_label = pool(rng, 600, rate, apart)
-    near = given_label[lists(x, 3)]
     for value in range(3):
-        assert is_unlike(3, value, x, given_label, near) is None
+        assert unlike(x, given_label, 3, value) is None
 
 
 def test_a_value_where_the_classes_overlap_is_doubtful_and_not_unlike() -> None:
@@ -75,7 +88,7 @@ def test_a_value_where_the_classes_overlap_is_doubtful_and_not_unlike() -> None:
     x[between, 0] = rng.normal(3.0, 0.3, between.sum())
     given_label[between] = rng.integers(0, 2, between.sum())
     assert doubtful_values(x, given_label != (x[:, 0] > 3.0)) == [(3, 2.0)]
-    assert is_unlike(3, 2.0, x, given_label, given_label[lists(x, 3)]) is None
+    assert unlike(x, given_label, 3, 2.0) is None
 
 
 @given(rng=generators())
@@ -117,9 +130,39 @@ def test_a_site_with_a_code_of_its_own_is_looked_at(columns: list[list[int]]) ->
     assert classes.tolist() == [0, 1, 2]
     of_two = np.where((site == 2) & (clean < 2), 1 - clean, clean)
     assert turned_values(x, of_two, columns)[0][2].tolist() == [0, 1]
-    found = is_unlike(feature, value, x, given_label, given_label[lists(x, 2)])
+    found = unlike(x, given_label, feature, value, classes, columns=2)
     assert found is not None
     assert found.differ > 0.5 > found.expected
+
+
+@pytest.mark.parametrize("n_sites", [2, 4])
+def test_half_of_the_rows_or_less_that_have_one_label_for_two_classes_are_unlike(
+    n_sites: int,
+) -> None:
+    x, clean, site = sites(3, 3000)
+    x = np.column_stack([x[:, :2], site % n_sites]).astype(np.float32)
+    given_label = np.where((x[:, 2] == 1) & (clean == 2), 0, clean)
+    (at, value, classes), *others = turned_values(x, given_label, [])
+    assert (at, value, classes.tolist()) == (2, 1.0, [0, 2])
+    found = unlike(x, given_label, at, value, classes)
+    assert found is not None
+    assert found.differ > 0.3 > 0.1 > found.expected
+    # the other of two seems to tell one class apart that is none, which is the same from there
+    assert all((at, value) == (2, 0.0) for at, value, _ in others)
+
+
+@given(rng=generators(), lacking=st.floats(0.5, 1.0))
+def test_a_site_that_sees_few_of_a_class_is_not_unlike(
+    rng: np.random.Generator, lacking: float
+) -> None:
+    """Though half of the rows around its own are of that class, as classes overlap."""
+    clean, site = rng.integers(0, 2, 1200), rng.integers(0, 3, 1200)
+    kept = (site != 1) | (clean == 0) | (rng.random(1200) > lacking)
+    x = rng.normal(size=(1200, 2)) + 1.5 * clean[:, None]
+    table = np.column_stack([x, site])[kept].astype(np.float32)
+    y = (clean ^ (rng.random(1200) < 0.05))[kept]
+    for of in (None, np.arange(2)):
+        assert unlike(table, y, 2, 1.0, of) is None
 
 
 def test_sites_that_label_alike_are_not_looked_at() -> None:

@@ -191,7 +191,10 @@ def find_worst(
             z = scaling.apply(without)
             near, _ = nearest(z[own], z, NEAREST, exclude=own, threads=threads)
             compared = x[own], y[own], y[near]
-            each = [is_unlike(feature, value, *compared, of) for feature, value, of in values]
+            each = [
+                is_unlike(at, value, *compared, x[near, at] == np.float32(value), of)
+                for at, value, of in values
+            ]
             unlike += sorted(filter(None, each), key=lambda one: one.expected - one.differ)[:1]
         return Output([], Worst(segments, unlike))
 
