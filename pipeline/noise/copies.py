@@ -184,10 +184,10 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     if some.sum() < FEWEST:
         return None
     disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
-    away, further = (beyond != own)[pure].mean(), (given[few, 1:] != own).mean()
-    share = np.unique(label[:, 0], return_counts=True)[1] / len(label)
+    away, share = (beyond != own)[pure].mean(), np.bincount(label[:, 0]) / len(label)
+    unrelated = 1.0 - share[beyond[pure]].mean()
     chance, follow = 1.0 - share @ share, (label[anchor[1:], 0] != label[anchor[:-1], 0]).mean()
-    if disagree >= 0.5 * away or further >= OF_CHANCE * chance or follow < SORTED * chance:
+    if disagree >= 0.5 * away or away >= OF_CHANCE * unrelated or follow < SORTED * chance:
         return None
     one = OneEach(
         *(anchor, every[anchor], given[anchor], False, 1.0 / run, disagree),
