@@ -169,7 +169,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     how = NeighborParams(length, builder, seed=seed)
     graph = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
     whole = PoolGraph(pool, len(graph.blocks.sizes))
-    apart = replace(whole, apart=graph.mates.apart, length=length)
+    apart = replace(whole, mates=graph.mates, length=length)
     judged = labels.judge(job, LabeledGraph(apart, ingested, length, params), source)
     of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
     checked = job.task("checks", check_data, *of, renumbered=renumbered, labeled=labels.each_one)

@@ -46,14 +46,14 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.lists import without_mates
+from pipeline.knn.lists import Mates
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
-from pipeline.noise.transition import Transition, of_rates, run_apart, transition_matrix
+from pipeline.noise.transition import Transition, mates_in, of_rates, transition_matrix
 from pipeline.streams import Stream
 
 _HAIR = 2.0**-53
@@ -238,13 +238,13 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         with self._timed(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = self._lists(self.n_neighbors, knn_graph)
         is_auto = self.n_neighbors == "auto"
-        apart, most = self._run_apart(anchors)
-        if apart:
+        mates = self._mates(anchors, reach)
+        if mates:
             if knn_graph is None:
-                with self._timed(f"neighbors of {x.shape[0]:,} rows, {most} more of each"):
-                    index, distance, _, _ = self._lists(index.shape[1] + most)
+                with self._timed(f"neighbors of {x.shape[0]:,} rows, {mates.most} more of each"):
+                    index, distance, _, _ = self._lists(index.shape[1] + mates.most)
             least = 1 if is_auto else int(self.n_neighbors)
-            order = without_mates(np.arange(len(index)), index, apart, least)
+            order = mates.others(np.arange(len(index)), index, distance, least)
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
@@ -263,7 +263,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            heard = None if apart and len(self.classes_) > 2 else x  # models learn what mates share
+            heard = (
+                None if mates.apart and len(self.classes_) > 2 else x
+            )  # models learn what mates share
             suspects = self._suspects(index, distance, noise, heard, group)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
@@ -388,12 +390,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         how = self.builder, self.random_state, self._threads(), knn_graph
         return training_lists(self._x, n_neighbors, *how)
 
-    def _run_apart(self, anchors: Int64) -> tuple[int, int]:
-        """As of `run_apart`; 0 where rates are not read off lists."""
+    def _mates(self, anchors: Int64, reach: Float32) -> Mates:
+        """As of `mates_in`; none where rates are not read off lists."""
         if not isinstance(self.noise, str) or self.noise != "crossfit":
-            return 0, 0
+            return Mates()
         n, c = self._x.shape[0], len(self.classes_)
-        return run_apart(anchors, self._label[anchors], n, c, self._threads())
+        return mates_in(anchors, self._label[anchors], reach, n, c, self._threads())
 
     def _noise(self, near: Int64, anchors: Int64, reach: Float32) -> Transition:
         """The matrix and how far it can be trusted."""

@@ -17,9 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pipeline.arrays import Floating, Int64, Integers
-from pipeline.knn.lists import without_mates
+from pipeline.knn.lists import Mates
 from pipeline.noise.rates import Support
 
+EXACTLY = 0.1
+"""Part of the rows that others equal from which on no other copies are looked for: those of a near
+row make a gap, too."""
 APART = 8.0
 """Gap after a group, in what gaps between neighbors are on average where rows lie evenly: chance
 makes one in 3,000 as wide."""
@@ -31,8 +34,8 @@ HARDLY = 0.1
 """Disagreement of copies, as a share of that with rows farther away, of labels that were copied but
 for a few; where groups are too few for rates."""
 OF_CHANCE = 0.9
-"""Disagreement with rows beyond a group, as a share of that between any two rows, from which on the
-groups are clusters with labels of their own."""
+"""Disagreement with rows beyond a group, as a share of that by chance, from which on the groups are
+clusters with labels of their own."""
 RUNS, OFTENER = (2, 4, 8, 16, 32, 64, 128, 256), 3.0
 """Rows apart in the file that may belong together, and times by which neighbors stand there oftener
 than in a shuffled file where they do."""
@@ -102,6 +105,11 @@ class OneEach:
         helps = ""
         if self.run:
             helps = "Such rows are left out of each other's neighbors. "
+        elif self.exact and not self.opposed:
+            helps = (
+                "Such rows are left out of each other's neighbors; where one class was copied more "
+                "often than another keep one of each group, and train again. "
+            )
         elif not self.opposed:
             helps = (
                 "Suspects are too few, as rows of a group vouch for each other's labels: keep one "
@@ -146,12 +154,12 @@ def groups_of(
     distances."""
     if distance is not None:
         copied = one_of_each(neighbor, label, distance, n_classes)
-        for one in (copied, one_of_run(neighbor, label, n_rows)):
+        for one in (copied, one_of_run(neighbor, label, distance, n_rows)):
             if one is not None:
                 yield one
 
 
-def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
+def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int) -> OneEach | None:
     """One anchor of each run of the file as long as neighbors surely stand together, the rows that
     near in the file left out of its list; None where these disagree about as often as others do,
     what lies beyond them says nothing, or the file is sorted by labels.
@@ -159,7 +167,7 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     How often they disagree is seen among the nearest of each anchor, where the others agree most:
     elsewhere rows that follow each other differ as they cross to another class.
 
-    ``neighbor`` and ``label`` are (anchor, K), column 0 the anchor itself.
+    ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
     """
     order = np.argsort(neighbor[:, 0], kind="stable")
     few = order[:: len(order) // LOOKED_AT + 1]
@@ -170,7 +178,7 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
     run = max(oftener, default=0)
     if not run:
         return None
-    others = without_mates(neighbor[:, 0], neighbor[:, 1:], run) + 1
+    others = Mates(run).others(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:]) + 1
     if others.shape[1] < 9:  # fewer are not `enough`
         return None
     column = np.column_stack([np.zeros(len(neighbor), np.int64), others])
@@ -185,9 +193,13 @@ def one_of_run(neighbor: Int64, label: Integers, n_rows: int) -> OneEach | None:
         return None
     disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
     away, share = (beyond != own)[pure].mean(), np.bincount(label[:, 0]) / len(label)
-    unrelated = 1.0 - share[beyond[pure]].mean()
+    groups = len(np.unique(neighbor[few, 0][pure] // run))
+    at_most = away + SURELY * _standard_error(away, groups)
+    unrelated = 1.0 - share[beyond[pure]].mean()  # what these say if it is nothing
     chance, follow = 1.0 - share @ share, (label[anchor[1:], 0] != label[anchor[:-1], 0]).mean()
-    if disagree >= 0.5 * away or away >= OF_CHANCE * unrelated or follow < SORTED * chance:
+    if disagree >= 0.5 * away or follow < SORTED * chance:
+        return None
+    if max(away / OF_CHANCE, at_most) >= unrelated:
         return None
     one = OneEach(
         *(anchor, every[anchor], given[anchor], False, 1.0 / run, disagree),
@@ -214,7 +226,9 @@ def one_of_each(
 
     ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
     """
-    m, half = copies(distance), distance.shape[1] // 2
+    half = distance.shape[1] // 2
+    equal = (distance[:, 1 : half + 2] == 0).sum(axis=1)
+    m = equal if (equal > 0).mean() >= EXACTLY else copies(distance)
     weight = np.where(m > 0, 1.0 / (1.0 + m), 0.0)
     groups = float(weight.sum())
     if groups == 0 or (groups < FEWEST and (m > 0).mean() < 0.5):

@@ -15,8 +15,9 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
+from pipeline.knn.lists import Mates
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import OneEach, groups_of, one_of_run
+from pipeline.noise.copies import OneEach, groups_of
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -144,21 +145,29 @@ def transition_matrix(
     return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
 
 
-def run_apart(
-    neighbor: Int64, label: Integers, n_rows: int, n_classes: int, threads: Threads = ALONE
-) -> tuple[int, int]:
-    """How many rows apart in the file those are that vouch for each other's labels, as the rows of
-    one person, and how many of them a list has at most; 0 where there are none. The lists are as of
-    ``transition_matrix``."""
-    are_enough = min(neighbor.shape) >= FEWEST_LISTED
-    one = one_of_run(neighbor, label, n_rows) if are_enough else None
-    if one is None or one.every is None:
-        return 0, 0
-    if n_classes == 2:
-        is_copied = counted_once(one, n_rows) is not None
-    else:
-        is_copied = _counted_once(one, n_rows, n_classes, None, threads) is not None
-    return (one.run, neighbor.shape[1] - one.every[0].shape[1]) if is_copied else (0, 0)
+def mates_in(
+    neighbor: Int64,
+    label: Integers,
+    distance: Floating,
+    n_rows: int,
+    n_classes: int,
+    threads: Threads = ALONE,
+) -> Mates:
+    """Which rows vouch for each other's labels, as equal ones that were copied with theirs, or the
+    rows of one person that stand together in the file. The lists are as of ``transition_matrix``.
+    """
+    if min(neighbor.shape) < FEWEST_LISTED:
+        return Mates()
+    for one in groups_of(neighbor, label, distance, n_classes, n_rows):
+        if n_classes == 2:
+            is_copied = counted_once(one, n_rows) is not None
+        else:
+            is_copied = _counted_once(one, n_rows, n_classes, None, threads) is not None
+        if is_copied and one.every is not None:
+            return Mates(one.run, most=neighbor.shape[1] - one.every[0].shape[1])
+        if is_copied and one.exact and not one.opposed:
+            return Mates(equal=True, most=int((distance[:, 1:] == 0).sum(axis=1).max()))
+    return Mates()
 
 
 def _counted_once(

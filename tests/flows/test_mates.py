@@ -1,4 +1,5 @@
-"""Rows of one person that stand together and share a label are left out of each other's lists."""
+"""Equal rows, and rows of one person that stand together, which share a label are left out of each
+other's lists."""
 
 from __future__ import annotations
 
@@ -8,14 +9,17 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import fit, fit_until, results
 from sklearn.metrics import average_precision_score
+from strategies import generators
 
 from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
 from flows.steps.graph import anchors
-from flows.steps.graph.anchors import Mates
 from pipeline.estimator import RobustKNeighborsClassifier
+from pipeline.knn.lists import Mates
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -94,7 +98,7 @@ def test_a_person_may_have_more_rows_than_a_list() -> None:
 def test_labels_of_the_rows_own_leave_lists_as_they_are(tmp_path: Path) -> None:
     persons(tmp_path / "pool.npz", 2, shared=False)
     fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
-    assert mates_of(tmp_path / "run") == Mates(0, 0)
+    assert mates_of(tmp_path / "run") == Mates()
 
 
 @pytest.mark.parametrize("room", [anchors.MOST_LISTED, 1])
@@ -109,7 +113,7 @@ def test_lists_without_mates_are_those_of_a_loop(
     assert mates.most == 0 if room == 1 else 0 < mates.most <= 2 * mates.apart
     names, length = ("row", "neighbor", "distance", "neighbor_label", "given_label"), 40
     pool = Pool(Run.of(str(tmp_path / "run")), "pool", PERSONS * ROWS, 12)
-    whole, without = (PoolGraph(pool, 3, apart, length) for apart in (0, mates.apart))
+    whole, without = (PoolGraph(pool, 3, of, length) for of in (Mates(), mates))
     for block in range(3):
         every, some = whole.read(block, names), without.read(block, names)
         for at in range(0, len(every["row"]), 97):
@@ -126,3 +130,49 @@ def test_lists_without_mates_are_those_of_a_loop(
             assert np.isinf(some["distance"][at, n:]).all()
             assert (some["neighbor_label"][at, n:] == -1).all()
         assert (some["given_label"] == every["given_label"]).all()
+
+
+@pytest.mark.parametrize("c", [2, 3])
+def test_a_label_that_equal_rows_share_is_suspect(c: int, tmp_path: Path) -> None:
+    """A bootstrap sample, or a source that was written several times over, in any order."""
+    rng = np.random.default_rng(c)
+    clean = rng.integers(0, c, 1500)
+    x = (3.0 * np.eye(6)[clean] + rng.normal(size=(1500, 6))).astype(np.float32)
+    wrong = rng.random(1500) < 0.2
+    y = np.where(wrong, (clean + rng.integers(1, c, 1500)) % c, clean)
+    drawn = rng.integers(0, 1500, 4500)
+    np.savez(tmp_path / "pool.npz", X=x[drawn], y=y[drawn])
+    report = fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
+    copies = np.bincount(drawn)
+    assert mates_of(tmp_path / "run") == Mates(equal=True, most=int(copies.max()) - 1)
+    quality = read_array(Run.of(str(tmp_path / "run")).group("labels"), "label_quality")
+    np.savez(tmp_path / "once.npz", X=x, y=y)
+    fit(tmp_path / "once.npz", tmp_path / "once", k=None)
+    assert mates_of(tmp_path / "once") == Mates()
+    once = read_array(Run.of(str(tmp_path / "once")).group("labels"), "label_quality")
+    precision = average_precision_score(wrong[drawn], -quality)
+    assert precision > average_precision_score(wrong[drawn], -once[drawn]) - 0.05
+    assert "left out of each other's neighbors" in report["reason"]
+    model = RobustKNeighborsClassifier().fit(x[drawn], y[drawn])
+    assert average_precision_score(wrong[drawn], -model.label_quality_) > precision - 0.05
+
+
+@given(rng=generators(), equal=st.booleans())
+def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, equal: bool) -> None:
+    mates = Mates(equal=True) if equal else Mates(int(rng.integers(1, 20)))
+    row = rng.integers(0, 50, 7)
+    neighbor = rng.integers(-1, 50, (7, 12))
+    distance = np.sort(rng.integers(0, 3, (7, 12)), axis=1).astype(np.float32)
+    order, last = mates.last(row, neighbor, distance)
+    for own, near, far, places, marks in zip(row, neighbor, distance, order, last, strict=True):
+        mate = [
+            at
+            for at in range(12)
+            if near[at] >= 0 and (far[at] == 0 if equal else abs(near[at] - own) <= mates.apart)
+        ]
+        others = [at for at in range(12) if at not in mate]
+        assert places.tolist() == others + mate
+        assert marks.tolist() == [False] * len(others) + [True] * len(mate)
+    fewest = 12 - int(last.sum(axis=1).max())
+    assert mates.others(row, neighbor, distance).shape == (7, fewest)
+    assert mates.others(row, neighbor, distance, 12).shape == (7, 12)

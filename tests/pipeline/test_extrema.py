@@ -280,7 +280,7 @@ def test_lists_of_nobody_but_those_nearby_say_nothing() -> None:
     row = np.arange(4000)[:, None]
     near = np.concatenate([row, np.sort((row + np.arange(1, 100)) % 4000)], axis=1)
     with warnings.catch_warnings(action="error"):
-        assert one_of_run(near, near // 50 % 2, 4000) is None
+        assert one_of_run(near, near // 50 % 2, near.astype(np.float32), 4000) is None
 
 
 def test_every_row_there_with_both_labels_is_not_supported() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from flows.engine.collectives.sent import Facts, Inbox, Outbox, Replies, Sending
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
-from pipeline.knn.lists import ABSENT, mates_last, nothing
+from pipeline.knn.lists import ABSENT, Mates, nothing
 from pipeline.knn.places import distinct, places
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
@@ -30,8 +30,8 @@ class PoolGraph:
 
     pool: Pool
     n_blocks: int
-    apart: int = 0
-    """Rows at most that far apart in the pool are left out of each other's lists."""
+    mates: Mates = field(default_factory=Mates)
+    """Rows that are left out of each other's lists."""
     length: int = 0
     """Of lists without them."""
 
@@ -40,13 +40,13 @@ class PoolGraph:
         group = self.pool.run.group(f"graph/{block:05d}")
         columns = {name: read_array(group, name) for name in names}
         lists = {name: columns[name] for name in names if columns[name].ndim == 2}
-        if not self.apart or not lists:
+        if not self.mates or not lists:
             return columns
-        row, neighbor = (
+        row, neighbor, distance = (
             columns[name] if name in columns else read_array(group, name)
-            for name in ("row", "neighbor")
+            for name in ("row", "neighbor", "distance")
         )
-        order, mate = mates_last(row, neighbor, self.apart)
+        order, mate = self.mates.last(row, neighbor, distance)
         order, mate = order[:, : self.length], mate[:, : self.length]
         for name, column in lists.items():
             columns[name] = np.take_along_axis(column, order, axis=1)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
 from typing import TypeVar
@@ -22,10 +22,10 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.knn.lists import ABSENT, empty, select
+from pipeline.knn.lists import ABSENT, Mates, empty, select
 from pipeline.knn.threads import Threads
 from pipeline.noise.extrema import anchor_plan
-from pipeline.noise.transition import run_apart
+from pipeline.noise.transition import mates_in
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, chunk_rows, read_array, read_group
 from storage.runs.pool import ChunkWriter, Pool
@@ -218,31 +218,19 @@ def _gather(run: Run, parts: list[str]) -> Output:
     return Output(run.write("anchors", "anchors", {n: a[order] for n, a in together.items()}))
 
 
-@dataclass(frozen=True)
-class Mates:
-    """Rows that vouch for each other's labels, as those of one person."""
-
-    apart: int = 0
-    """How far apart in the pool they are at most; 0 where there are none."""
-    most: int = 0
-    """Of them in the list of an anchor at most."""
-
-
 def find_mates(job: Job, pool: Pool, k: int) -> Mates:
-    """Whether labels are shared by rows that stand together, as the anchors' lists have it, which
-    are longer than ``k``."""
+    """Which rows share labels, as the anchors' lists have it, which are longer than ``k``."""
     threads = Threads(job.machine().threads)
 
     def find(run: Run) -> Output:
         anchors = run.group("anchors")
-        neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
-        n_classes = int(label.max()) + 1
-        lists = neighbor, label.astype(np.int64), pool.n_rows, n_classes
-        apart, most = run_apart(*lists, threads)
-        if not apart:
-            return Output([], Mates())
-        room = max(0, MOST_LISTED // pool.n_rows - k)
-        return Output([], Mates(apart, min(most, neighbor.shape[1] - 1 - k, room)))
+        neighbor, label, distance = (
+            read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
+        )
+        lists = neighbor, label.astype(np.int64), distance, pool.n_rows, int(label.max()) + 1
+        mates, room = mates_in(*lists, threads), max(0, MOST_LISTED // pool.n_rows - k)
+        most = min(mates.most, neighbor.shape[1] - 1 - k, room)
+        return Output([], replace(mates, most=most))
 
     return job.result("mates", find, Mates)
 

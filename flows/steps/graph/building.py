@@ -10,7 +10,7 @@ import numpy as np
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from flows.engine.results import result_of
-from flows.steps.graph.anchors import Mates, find_anchors, find_mates, find_pairs
+from flows.steps.graph.anchors import find_anchors, find_mates, find_pairs
 from flows.steps.graph.neighbors import build_graph
 from flows.steps.graph.partition import (
     AUDIT,
@@ -23,7 +23,7 @@ from flows.steps.graph.partition import (
 from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas
-from pipeline.knn.lists import Recall, row_recall, summarize
+from pipeline.knn.lists import Mates, Recall, row_recall, summarize
 from storage.arrays.groups import array, read_array
 from storage.errors import amount
 from storage.runs.pool import Pool
