@@ -46,10 +46,10 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.lists import Mates
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
+from pipeline.noise.copies import Mates
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
@@ -264,7 +264,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             heard = (
-                None if mates.apart and len(self.classes_) > 2 else x
+                None if mates.differ and len(self.classes_) > 2 else x
             )  # models learn what mates share
             suspects = self._suspects(index, distance, noise, heard, group)
             self.weighed_vote_ = self._weigh(lists, noise, x)

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Bools, Float32, Float64, Floating, Int64, Integers
+from pipeline.arrays import Float32, Float64, Floating, Int64, Integers
 
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
@@ -52,35 +52,6 @@ def nothing(column: str, dtype: np.dtype[Any]) -> float:
     if column == "distance":
         return float("inf")
     return ABSENT if column == "neighbor" else no_label(dtype)
-
-
-@dataclass(frozen=True)
-class Mates:
-    """Rows that vouch for each other's labels, as copies of one row or those of one person."""
-
-    apart: int = 0
-    """How far apart in the pool they are at most; 0 where that makes none."""
-    equal: bool = False
-    """Whether equal rows are."""
-    most: int = 0
-    """Of them in the list of an anchor at most."""
-
-    def __bool__(self) -> bool:
-        return self.apart > 0 or self.equal
-
-    def last(self, row: Int64, neighbor: Int64, distance: Floating) -> tuple[Int64, Bools]:
-        """(list, k) order of lists, neighbors and distances (list, k), with the mates of the list's
-        row (list,) at their end; and which of that order they are."""
-        near = distance == 0 if self.equal else np.abs(neighbor - row[:, None]) <= self.apart
-        mate = near & (neighbor != ABSENT)
-        order = np.argsort(mate, axis=1, kind="stable")
-        return order, np.take_along_axis(mate, order, axis=1)
-
-    def others(self, row: Int64, neighbor: Int64, distance: Floating, least: int = 0) -> Int64:
-        """(list, any) places of the others in such lists: as many as every list has, or
-        ``least``."""
-        order, mate = self.last(row, neighbor, distance)
-        return order[:, : max(least, neighbor.shape[1] - int(mate.sum(axis=1).max()))]
 
 
 def empty(n_lists: int, k: int, label: npt.DTypeLike = np.int8) -> Neighbors:

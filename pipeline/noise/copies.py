@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pipeline.arrays import Floating, Int64, Integers
-from pipeline.knn.lists import Mates
+from pipeline.arrays import Bools, Floating, Int64, Integers
+from pipeline.knn.lists import ABSENT
 from pipeline.noise.rates import Support
 
 EXACTLY = 0.1
@@ -49,6 +49,48 @@ SORTED = 0.5
 labels."""
 _AT_ONCE = 1024
 """Anchors looked at together, so that what is computed of them stays in the cache."""
+
+
+@dataclass(frozen=True)
+class Mates:
+    """Rows that vouch for each other's labels, as copies of one row or those of one person."""
+
+    apart: int = 0
+    """How far apart in the pool they are at most; 0 where that makes none."""
+    equal: bool = False
+    """Whether equal rows are."""
+    near: bool = False
+    """Whether those are that lie together apart from all others, as of ``copies``."""
+    most: int = 0
+    """Of them in the list of an anchor at most."""
+
+    def __bool__(self) -> bool:
+        return self.equal or self.differ
+
+    @property
+    def differ(self) -> bool:
+        """Whether their features do, so that models learn of one what its mate's label is."""
+        return self.apart > 0 or self.near
+
+    def last(self, row: Int64, neighbor: Int64, distance: Floating) -> tuple[Int64, Bools]:
+        """(list, k) order of lists, neighbors and distances (list, k), with the mates of the list's
+        row (list,) at their end; and which of that order they are."""
+        if self.near:
+            there = np.where(np.isfinite(distance), distance, 0)
+            reached = np.minimum(distance, there.max(axis=1, keepdims=True))
+            group = copies(np.pad(reached, ((0, 0), (1, 0))))
+            mate = np.arange(neighbor.shape[1]) < group[:, None]
+        else:
+            mate = distance == 0 if self.equal else np.abs(neighbor - row[:, None]) <= self.apart
+        mate = mate & (neighbor != ABSENT)
+        order = np.argsort(mate, axis=1, kind="stable")
+        return order, np.take_along_axis(mate, order, axis=1)
+
+    def others(self, row: Int64, neighbor: Int64, distance: Floating, least: int = 0) -> Int64:
+        """(list, any) places of the others in such lists: as many as every list has, or
+        ``least``."""
+        order, mate = self.last(row, neighbor, distance)
+        return order[:, : max(least, neighbor.shape[1] - int(mate.sum(axis=1).max()))]
 
 
 @dataclass(frozen=True)
@@ -103,18 +145,12 @@ class OneEach:
             alike = f"Rows at most {self.run} apart in the source are near each other"
         how = "less" if self.opposed else "more"
         helps = ""
-        if self.run:
-            helps = "Such rows are left out of each other's neighbors. "
-        elif self.exact and not self.opposed:
-            helps = (
-                "Such rows are left out of each other's neighbors; where one class was copied more "
-                "often than another keep one of each group, and train again. "
-            )
-        elif not self.opposed:
-            helps = (
-                "Suspects are too few, as rows of a group vouch for each other's labels: keep one "
-                "of each group, and train again. "
-            )
+        if not self.opposed:
+            helps = "Such rows are left out of each other's neighbors"
+            if not self.run:
+                helps += "; where one class was copied more often than another, or suspects are "
+                helps += "still too few, keep one of each group, and train again"
+            helps += ". "
         return (
             f"{alike}, and their labels agree {how} often than labels given row by row would: one "
             f"row of each group counts. {helps}{then}"

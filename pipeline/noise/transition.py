@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
-from pipeline.knn.lists import Mates
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import OneEach, groups_of
+from pipeline.noise.copies import Mates, OneEach, copies, groups_of
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -153,9 +152,9 @@ def mates_in(
     n_classes: int,
     threads: Threads = ALONE,
 ) -> Mates:
-    """Which rows vouch for each other's labels, as equal ones that were copied with theirs, or the
-    rows of one person that stand together in the file. The lists are as of ``transition_matrix``.
-    """
+    """Which rows vouch for each other's labels, as equal ones, or nearly so, that were copied with
+    theirs, or the rows of one person that stand together in the file. Lists are as of
+    ``transition_matrix``."""
     if min(neighbor.shape) < FEWEST_LISTED:
         return Mates()
     for one in groups_of(neighbor, label, distance, n_classes, n_rows):
@@ -165,8 +164,9 @@ def mates_in(
             is_copied = _counted_once(one, n_rows, n_classes, None, threads) is not None
         if is_copied and one.every is not None:
             return Mates(one.run, most=neighbor.shape[1] - one.every[0].shape[1])
-        if is_copied and one.exact and not one.opposed:
-            return Mates(equal=True, most=int((distance[:, 1:] == 0).sum(axis=1).max()))
+        if is_copied and not one.opposed:
+            group = (distance[:, 1:] == 0).sum(axis=1) if one.exact else copies(distance)
+            return Mates(equal=one.exact, near=not one.exact, most=int(group.max()))
     return Mates()
 
 

@@ -19,7 +19,7 @@ from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
 from flows.steps.graph import anchors
 from pipeline.estimator import RobustKNeighborsClassifier
-from pipeline.knn.lists import Mates
+from pipeline.noise.copies import Mates, copies
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -132,19 +132,21 @@ def test_lists_without_mates_are_those_of_a_loop(
         assert (some["given_label"] == every["given_label"]).all()
 
 
+@pytest.mark.parametrize("jitter", [0.0, 0.02])
 @pytest.mark.parametrize("c", [2, 3])
-def test_a_label_that_equal_rows_share_is_suspect(c: int, tmp_path: Path) -> None:
-    """A bootstrap sample, or a source that was written several times over, in any order."""
+def test_a_label_that_copies_share_is_suspect(c: int, jitter: float, tmp_path: Path) -> None:
+    """A bootstrap sample, or images that were changed a little, in any order."""
     rng = np.random.default_rng(c)
     clean = rng.integers(0, c, 1500)
     x = (3.0 * np.eye(6)[clean] + rng.normal(size=(1500, 6))).astype(np.float32)
     wrong = rng.random(1500) < 0.2
     y = np.where(wrong, (clean + rng.integers(1, c, 1500)) % c, clean)
     drawn = rng.integers(0, 1500, 4500)
-    np.savez(tmp_path / "pool.npz", X=x[drawn], y=y[drawn])
+    moved = x[drawn] + jitter * rng.normal(size=(4500, 6)).astype(np.float32)
+    np.savez(tmp_path / "pool.npz", X=moved, y=y[drawn])
     report = fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
-    copies = np.bincount(drawn)
-    assert mates_of(tmp_path / "run") == Mates(equal=True, most=int(copies.max()) - 1)
+    mates, most = mates_of(tmp_path / "run"), int(np.bincount(drawn).max()) - 1
+    assert mates.near if jitter else mates == Mates(equal=True, most=most)
     quality = read_array(Run.of(str(tmp_path / "run")).group("labels"), "label_quality")
     np.savez(tmp_path / "once.npz", X=x, y=y)
     fit(tmp_path / "once.npz", tmp_path / "once", k=None)
@@ -153,23 +155,25 @@ def test_a_label_that_equal_rows_share_is_suspect(c: int, tmp_path: Path) -> Non
     precision = average_precision_score(wrong[drawn], -quality)
     assert precision > average_precision_score(wrong[drawn], -once[drawn]) - 0.05
     assert "left out of each other's neighbors" in report["reason"]
-    model = RobustKNeighborsClassifier().fit(x[drawn], y[drawn])
+    model = RobustKNeighborsClassifier().fit(moved, y[drawn])
     assert average_precision_score(wrong[drawn], -model.label_quality_) > precision - 0.05
 
 
-@given(rng=generators(), equal=st.booleans())
-def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, equal: bool) -> None:
-    mates = Mates(equal=True) if equal else Mates(int(rng.integers(1, 20)))
+@given(rng=generators(), kind=st.sampled_from(["apart", "equal", "near"]))
+def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, kind: str) -> None:
+    mates = Mates(int(rng.integers(1, 20))) if kind == "apart" else Mates(**{kind: True})
     row = rng.integers(0, 50, 7)
     neighbor = rng.integers(-1, 50, (7, 12))
     distance = np.sort(rng.integers(0, 3, (7, 12)), axis=1).astype(np.float32)
     order, last = mates.last(row, neighbor, distance)
-    for own, near, far, places, marks in zip(row, neighbor, distance, order, last, strict=True):
-        mate = [
-            at
-            for at in range(12)
-            if near[at] >= 0 and (far[at] == 0 if equal else abs(near[at] - own) <= mates.apart)
-        ]
+    group = copies(np.pad(distance, ((0, 0), (1, 0))))
+    for one, (places, marks) in enumerate(zip(order, last, strict=True)):
+        is_mate = {
+            "apart": np.abs(neighbor[one] - row[one]) <= mates.apart,
+            "equal": distance[one] == 0,
+            "near": np.arange(12) < group[one],
+        }[kind]
+        mate = [at for at in range(12) if neighbor[one, at] >= 0 and is_mate[at]]
         others = [at for at in range(12) if at not in mate]
         assert places.tolist() == others + mate
         assert marks.tolist() == [False] * len(others) + [True] * len(mate)

@@ -14,8 +14,9 @@ from flows.engine.collectives.sent import Facts, Inbox, Outbox, Replies, Sending
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
-from pipeline.knn.lists import ABSENT, Mates, nothing
+from pipeline.knn.lists import ABSENT, nothing
 from pipeline.knn.places import distinct, places
+from pipeline.noise.copies import Mates
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run

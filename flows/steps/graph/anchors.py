@@ -22,8 +22,9 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.knn.lists import ABSENT, Mates, empty, select
+from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.knn.threads import Threads
+from pipeline.noise.copies import Mates
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.transition import mates_in
 from storage.arrays.exchange import Exchange

@@ -23,7 +23,8 @@ from flows.steps.graph.partition import (
 from pipeline.blocks.cost import Pairs, recall_wanted
 from pipeline.blocks.scaling import Scaling
 from pipeline.graph.build import NeighborParams, load_blas
-from pipeline.knn.lists import Mates, Recall, row_recall, summarize
+from pipeline.knn.lists import Recall, row_recall, summarize
+from pipeline.noise.copies import Mates
 from storage.arrays.groups import array, read_array
 from storage.errors import amount
 from storage.runs.pool import Pool

@@ -254,7 +254,7 @@ def estimate_classes(
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
         first, says, forests, worth_it = fit_first(votes, by, machine), None, None, None
-        if can_learn(pool.n_features) and not graph.mates.apart:  # models learn what mates share
+        if can_learn(pool.n_features) and not graph.mates.differ:  # models learn what mates share
             x = sampled(run, "partition", sample["row"])
             first, says, forests = hear_models(first, near, own, by, x, machine)
         if params.k is None:
