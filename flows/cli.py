@@ -352,9 +352,10 @@ def _submit_group() -> None:
 
 def _submit(flow: str, deployment: str | None, watch: bool, params: dict[str, Any]) -> Called:
     needs("prefect", "knnoise submit")
-    from flows.engine.tasks import server_configured
+    from flows.engine.tasks import check_profiles, server_configured
 
-    server_configured()  # tells of settings that an import of Prefect would fail by
+    check_profiles()  # as the next, tells of settings that an import of Prefect would fail by
+    server_configured()
     from flows.orchestration import submit
 
     if params.get("out") == STDOUT:

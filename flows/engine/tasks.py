@@ -62,14 +62,16 @@ def server_configured() -> bool:
     """True where the environment or a profile names a Prefect server.
 
     Raises `MissingExtra` where the environment does, and Prefect is not installed; `InputError`
-    where the settings of Prefect are none.
+    where the settings of Prefect are none, or the file of its profiles cannot be read.
     """
     if sys.modules.get("prefect") is None and find_spec("prefect") is None:
         if os.environ.get("PREFECT_API_URL"):
             needs("prefect", "PREFECT_API_URL")
         return False
-    if "prefect" not in sys.modules and not _settings_anywhere():
-        return False
+    if "prefect" not in sys.modules:
+        if not _settings_anywhere():
+            return False
+        check_profiles()
     try:
         from prefect.settings import PREFECT_API_URL
 
@@ -87,10 +89,27 @@ def _settings_anywhere() -> bool:
     """Whether there is any place in which Prefect would look for an address."""
     if any(name.startswith("PREFECT_API") or name == "PREFECT_PROFILE" for name in os.environ):
         return True
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    profiles = Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
-    files = (profiles, Path(".env"), Path("prefect.toml"))
+    files = (_profiles(), Path(".env"), Path("prefect.toml"))
     return any(_speaks_of_prefect(file) for file in files) or _table_of_prefect()
+
+
+def _profiles() -> Path:
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    return Path(os.environ.get("PREFECT_PROFILES_PATH", home / "profiles.toml"))
+
+
+def check_profiles() -> None:
+    """Refuse profiles that cannot be read: an import of Prefect fails, and does not say which."""
+    import tomllib
+
+    file = _profiles()
+    try:
+        if file.exists():
+            dict(tomllib.loads(file.read_text("utf-8")).get("profiles", {}))
+    except (OSError, TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"{file}: Prefect cannot read its profiles ({reason_of(error)}); mend or remove it"
+        ) from error
 
 
 def _speaks_of_prefect(file: Path) -> bool:

@@ -154,6 +154,21 @@ def test_settings_of_prefect_that_are_none_are_named(
     assert said in done.stderr
 
 
+@pytest.mark.parametrize("written", [b"[profiles.a\n", b"profiles = 3", "ü".encode("latin1")])
+def test_profiles_of_prefect_that_cannot_be_read_are_named(written: bytes, tmp_path: Path) -> None:
+    (file := tmp_path / "profiles.toml").write_bytes(written)
+    train = (sys.executable, "-m", "knnoise", "train", "none.csv", "--run", str(tmp_path))
+    submit = (sys.executable, "-m", "knnoise", "submit", "train", "--run", "run")
+    environment = {**os.environ, "PREFECT_HOME": str(tmp_path)}
+    for command, more in ((train, {"PREFECT_PROFILE": "a"}), (submit, {})):
+        done = subprocess.run(
+            command, env={**environment, **more}, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 2
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"knnoise: {file}: Prefect cannot read its profiles")
+
+
 def test_a_pattern_of_runs_is_not_submitted(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
