@@ -233,11 +233,18 @@ def fitting(compute: Compute, core_seconds: float) -> Compute:
     return compute.in_threads(n_cores())
 
 
+_SERVED: set[int] = set()
+"""Processes that started workers: this one, and the one that it was forked from, whose fork server
+and threads it has not."""
+
+
 def _is_worker() -> bool:
-    """Whether this process is one of a pool's, or of Dask's, which may start no others, or of
-    joblib's, whose children are told to start theirs by a way that they do not know."""
+    """Whether this process is one of a pool's, or of Dask's, which may start no others, of
+    joblib's, whose children are told to start theirs by a way that they do not know, or forked
+    from one that had workers."""
     starts = multiprocessing.get_start_method(allow_none=True)
-    return multiprocessing.current_process().daemon or starts == "loky"
+    forked = bool(_SERVED - {os.getpid()})
+    return multiprocessing.current_process().daemon or starts == "loky" or forked
 
 
 _REPORT = "performance.html"
@@ -431,9 +438,10 @@ def _start_fork_server() -> None:
 
     if _is_worker():
         raise ClusterError(
-            "this process is a worker of a pool, or of Dask, and may start none; give --workers 0, "
-            "or the address of a --scheduler"
+            "this process is a worker of a pool, or of Dask, or forked from one that had workers, "
+            "and may start none; give --workers 0, or the address of a --scheduler"
         )
+    _SERVED.add(os.getpid())
     get_mp_context()  # its first call sets the server's imports, and would undo ours later
     server: Any = forkserver._forkserver
     modules = ["flows.engine.forked", "distributed", "flows.engine.preloaded"]

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable
+from concurrent import futures
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -73,6 +74,14 @@ def in_joblibs(function: Callable[[], Any]) -> Any:
         return pool.submit(function).result()
 
 
+def in_a_fork(function: Callable[[], Any]) -> Any:
+    """The same, in a process forked from this one, which has had workers."""
+    with closing(Workers(Compute(workers=1), SILENT)) as workers:
+        workers.client()
+    with futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
+        return pool.submit(function).result()
+
+
 def of_much_work() -> tuple[int | None, bool]:
     fitted = fitting(Compute(), 1000.0)
     return fitted.workers, fitted.threads == n_cores()
@@ -87,7 +96,7 @@ def of_workers_asked_for() -> str:
     return str(refused.value)
 
 
-@pytest.mark.parametrize("inside", [in_a_worker, in_joblibs])
+@pytest.mark.parametrize("inside", [in_a_worker, in_joblibs, in_a_fork])
 def test_a_worker_of_a_pool_starts_none(inside: Callable[[Callable[[], Any]], Any]) -> None:
     assert inside(of_much_work) == (0, True)
     assert "may start none; give --workers 0" in inside(of_workers_asked_for)
