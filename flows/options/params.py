@@ -785,6 +785,8 @@ def _sentence(problem: Any, known: Iterable[str]) -> str:
         "string_pattern_mismatch": "must be two whole numbers such as 28x28",
         "bool_parsing": "must be true or false",
     }
+    if problem["type"].endswith("_parsing") and value == "auto":  # as the command line calls it
+        return f"{name} auto: must be a number, or None for auto"
     if problem["type"] in bounds:
         return f"{name} {value}: {bounds[problem['type']].format(**context)}"
     if problem["type"] == "string_type" and hasattr(value, "columns"):

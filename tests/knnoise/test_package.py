@@ -230,6 +230,7 @@ def test_arrays_with_labels_beside(tmp_path: Path) -> None:
         ),
         ({"k": "ten"}, "k='ten': must be a whole number"),
         ({"workers": -1}, "workers=-1: must be 0 or more"),
+        ({"workers": "auto"}, "workers='auto': must be a number, or None for auto"),
         (
             {"corrections": pd.DataFrame({"row": [1]})},
             "corrections of type DataFrame: give the path of a file it is written to",
