@@ -100,6 +100,7 @@ def _one_line() -> Iterator[None]:
 
 
 def _main(args: list[str]) -> int:
+    out = sys.stdout
     try:
         check_handles()
         check_counts()
@@ -111,6 +112,11 @@ def _main(args: list[str]) -> int:
     except click.ClickException as error:
         return _fail(_usage(error), InputError.exit_code)
     except stdout.Unread:
+        return 0
+    except SystemExit:
+        if sys.stdout is out:
+            raise
+        sys.stdout = out  # click put another in its place: nobody reads its help any more
         return 0
     except KnnoiseError as error:
         return _fail(str(error), error.exit_code)

@@ -174,7 +174,8 @@ def test_text_in_a_workbook_is_no_formula(tmp_path: Path) -> None:
 
 
 def test_who_reads_only_the_head_hears_of_no_error(run: str, source: Path) -> None:
-    for command in (["score", source, "--run", run, "--out", "-", "-qv"], ["report", "--run", run]):
+    score = ["score", source, "--run", run, "--out", "-", "-qv"]
+    for command in (score, ["report", "--run", run], ["--help"], ["train", "--help"]):
         read, write = os.pipe()
         os.close(read)
         done = subprocess.run(
