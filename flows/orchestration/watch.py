@@ -7,16 +7,15 @@ import re
 import sys
 import time
 from shlex import quote
-from typing import Any
 from uuid import UUID
 
 import httpx
 from prefect import get_client
 from prefect.client.orchestration import PrefectClient
-from prefect.client.schemas.objects import FlowRun, Log
-from prefect.events.subscribers import FlowRunSubscriber
+from prefect.client.schemas.filters import LogFilter, LogFilterFlowRunId
+from prefect.client.schemas.objects import FlowRun
 from prefect.exceptions import ObjectNotFound
-from websockets.exceptions import WebSocketException
+from prefect.settings import PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
 from flows.orchestration.submit import Submitted, described, unreachable
 from storage.errors import ClusterError, InputError, KnnoiseError, StorageError, UnavailableError
@@ -25,10 +24,11 @@ PATIENCE = 120.0
 """Seconds for which a server that is watched may be away."""
 IDLE = 30.0
 """Seconds after which it is told that no worker takes a run that is due."""
-_PAUSE = 5.0
-_SOON = 0.5
-"""Seconds between two looks at a run: as a rule, and when its stream told of its end."""
-_LOST = (httpx.HTTPError, OSError, WebSocketException, ObjectNotFound)
+_PAUSE = 2.0
+"""Seconds between two looks at a run, after whose end its last lines come as late."""
+_LATE = 100
+"""Lines that are looked through once more, as processes send theirs one after the other."""
+_LOST = (httpx.HTTPError, ObjectNotFound)
 """What a server that goes away, or comes back empty, raises."""
 
 
@@ -44,7 +44,8 @@ def watch(submitted: Submitted) -> Submitted:
         ended.
     """
     try:
-        run = asyncio.run(_follow(UUID(submitted.id)))
+        with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 1}):  # we ask again ourselves
+            run = asyncio.run(_follow(UUID(submitted.id)))
     except _LOST as error:
         raise ClusterError(
             f"{unreachable(error)}; the run {submitted.name} may go on without it: "
@@ -68,34 +69,30 @@ def _kind(message: str | None) -> type[KnnoiseError]:
 async def _follow(run_id: UUID) -> FlowRun:
     """Log and changes of state, until the run is over.
 
-    The run is asked for beside the stream, which tells nothing of what happened while it was away.
+    They are asked for now and then: of a stream of logs servers have none unless they are set to.
     Raises what is `_LOST` if the server is away for `PATIENCE`, or refuses.
     """
-    stories = asyncio.create_task(_tell(run_id))
-    heard, idle = time.monotonic(), False
-    try:
-        while True:
-            try:
-                async with get_client() as client:
-                    run = await client.read_flow_run(run_id)
-                    if not idle and (idle := _is_idle(run)):
-                        print(await _why(client, run), file=sys.stderr)
-                heard = time.monotonic()
-                if run.state is not None and run.state.is_final():
-                    await asyncio.wait([stories], timeout=_PAUSE)  # its last lines
-                    return run
-            except _LOST as error:
-                answer = getattr(error, "response", None)
-                refused = answer is not None and answer.is_client_error
-                if refused or time.monotonic() - heard > PATIENCE:
-                    raise
-                print("the Prefect server does not answer; trying again", file=sys.stderr)
-            done, _ = await asyncio.wait([stories], timeout=_PAUSE)
-            if done:
-                stories.result()
-                await asyncio.sleep(_SOON)
-    finally:
-        stories.cancel()
+    heard, idle, over = time.monotonic(), False, False
+    shown: set[UUID] = set()
+    while True:
+        try:
+            async with get_client() as client:
+                run = await client.read_flow_run(run_id)
+                if not idle and (idle := _is_idle(run)):
+                    print(await _why(client, run), file=sys.stderr)
+                while await _tell(client, run_id, shown):
+                    pass
+            heard = time.monotonic()
+            if over:
+                return run
+            over = run.state is not None and run.state.is_final()
+        except _LOST as error:
+            answer = getattr(error, "response", None)
+            refused = answer is not None and answer.is_client_error
+            if refused or time.monotonic() - heard > PATIENCE:
+                raise
+            print("the Prefect server does not answer; trying again", file=sys.stderr)
+        await asyncio.sleep(_PAUSE)
 
 
 def _is_idle(run: FlowRun) -> bool:
@@ -121,22 +118,15 @@ async def _why(client: PrefectClient, run: FlowRun) -> str:
     return f"no worker takes the run; start one: prefect worker start --pool {quote(pool)}"
 
 
-async def _tell(run_id: UUID) -> None:
-    """Show what the server tells of a run, up to its end; a stream that breaks is opened again."""
-    while True:
-        try:
-            async with FlowRunSubscriber(flow_run_id=run_id) as stream:
-                async for item in stream:
-                    _show(item)
-            return
-        except _LOST:
-            await asyncio.sleep(_PAUSE)
-
-
-def _show(item: Any) -> None:
-    if isinstance(item, Log):
-        print(f"{item.timestamp:%H:%M:%S}  {item.message}", file=sys.stderr)
-        return
-    about, state = item.event.rsplit(".", 1)
-    if about == "prefect.flow-run" and state.istitle():  # heartbeats and the like are not states
-        print(f"{item.occurred:%H:%M:%S}  {state}", file=sys.stderr)
+async def _tell(client: PrefectClient, run_id: UUID, shown: set[UUID]) -> bool:
+    """Show the states and lines of a run that are new; whether there were any."""
+    states = await client.read_flow_run_states(run_id)
+    of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
+    lines = await client.read_logs(of_run, offset=max(0, len(shown) - _LATE))
+    news = [(state.timestamp, state.id, state.name) for state in states]
+    news += [(line.timestamp, line.id, line.message) for line in lines]
+    news = [one for one in news if one[1] not in shown]
+    for when, which, text in sorted(news):
+        print(f"{when:%H:%M:%S}  {text}", file=sys.stderr)
+        shown.add(which)
+    return bool(news)

@@ -255,6 +255,7 @@ def test_run_from_a_script_then_new_files_scored(
     refused = prefect.call("flows.cli", "submit", *bad, check=False)
     assert refused.returncode == 2, refused.stderr  # as the run itself
     assert "none.npz" in refused.stderr.splitlines()[-1]
+    assert "Correct what the message names and run again." in refused.stderr  # its log
     assert scored["state"] == "Completed"
     assert scored["url"].endswith(f"/runs/flow-run/{scored['id']}")
     assert scored["parameters"]["new_files"] is True  # as the deployment has it
