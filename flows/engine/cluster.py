@@ -303,7 +303,7 @@ class Workers:
 
         address, opened = address_of(self.compute), self._opened.enter_context
         try:
-            opened(_silent())
+            opened(_SILENCE)
             if address is not None:
                 security = _own.get(address) or _security(self.compute)
                 client = opened(
@@ -393,24 +393,35 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
         yield cluster
 
 
-@contextmanager
-def _silent() -> Iterator[None]:
-    """Keep Dask's traces off the terminal: what it has to say reaches us as an exception, and where
-    its dashboard is, as a link.
+class _Silence:
+    """Keeps Dask's traces off the terminal while any thread has a cluster: what it has to say
+    reaches us as an exception, and where its dashboard is, as a link.
 
     Its configuration gives several of its loggers a level of their own.
     """
-    names = ["distributed", "tornado", *logging.root.manager.loggerDict]
-    loggers = [logging.getLogger(n) for n in names if n.partition(".")[0] in names[:2]]
-    before = {one: one.level for one in loggers if one.level != logging.CRITICAL}
-    for logger in before:
-        logger.setLevel(logging.CRITICAL)
-    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
-    try:
-        yield
-    finally:
-        for logger, level in before.items():
-            logger.setLevel(level)
+
+    def __init__(self) -> None:
+        self._lock, self._before, self._n_clusters = threading.Lock(), dict[Any, int](), 0
+
+    def __enter__(self) -> None:
+        names = ["distributed", "tornado", *logging.root.manager.loggerDict]
+        loggers = [logging.getLogger(n) for n in names if n.partition(".")[0] in names[:2]]
+        with self._lock:
+            self._n_clusters += 1
+            for one in loggers:
+                self._before.setdefault(one, one.level)
+                one.setLevel(logging.CRITICAL)
+        warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
+
+    def __exit__(self, *_: object) -> None:
+        with self._lock:
+            self._n_clusters -= 1
+            while self._before and not self._n_clusters:
+                logger, level = self._before.popitem()
+                logger.setLevel(level)
+
+
+_SILENCE = _Silence()
 
 
 @contextmanager

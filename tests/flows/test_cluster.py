@@ -16,7 +16,7 @@ from distributed.scheduler import KilledWorker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
 
-from flows.engine.cluster import Machine
+from flows.engine.cluster import Machine, Workers
 from flows.engine.parts import lost_cluster
 from flows.engine.progress import Reporter
 from flows.engine.results import result_of
@@ -157,6 +157,20 @@ def test_who_waits_for_a_first_worker_says_so(
             job.machine()
     assert logging.getLogger("distributed").level != logging.CRITICAL  # as it was meanwhile
     assert "the cluster has no worker: waiting for one\n" in capsys.readouterr().err
+
+
+def test_dask_is_silent_until_the_last_of_several_clusters_is_closed() -> None:
+    nobody = {"n_workers": 0, "processes": False, "dashboard_address": None}
+    silent: list[bool] = []
+    with LocalCluster(host="127.0.0.1", protocol="tcp", **nobody) as cluster:
+        compute = Compute(scheduler=cluster.scheduler_address)
+        one, other = (Workers(compute, Reporter(quiet=True)) for _ in range(2))
+        for workers in one, other:
+            workers.client()
+        for workers in one, other:
+            workers.close()
+            silent.append(logging.getLogger("distributed").level == logging.CRITICAL)
+    assert silent == [True, False]
 
 
 def test_a_cluster_that_grows_with_its_work_gets_some(monkeypatch: pytest.MonkeyPatch) -> None:
