@@ -5,7 +5,7 @@ import numpy as np
 from flows.report import metric
 from flows.report.findings import bounded, findings
 from flows.report.model import PoolReport, Training, span, where
-from flows.steps.ingest.pool import CorrectionsUsed
+from flows.steps.ingest.pool import SAMPLE_ROWS, CorrectionsUsed
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
@@ -36,14 +36,16 @@ def of_labels(report: Training) -> list[str]:
     ]
 
 
-def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None) -> list[str]:
+def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None, n_rows: int) -> list[str]:
     """How new rows are predicted, by several sizes of neighborhoods where there is their vote, and
-    what that is worth; nothing where it was asked for."""
+    what that is worth in a sample of the rows of the pool; nothing where it was asked for."""
     if worth is None:
         return []
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
     more = "more" if worth.gain >= 0 else "fewer"
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
+    if error > min(n_rows, SAMPLE_ROWS):
+        rows = "too little is known of the mistakes to tell how many more rows that gets right"
     if worth.taken:
         several = "several sizes of neighborhoods" + (
             " and models of the features" if vote is not None and vote.trees else ""

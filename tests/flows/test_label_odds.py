@@ -12,8 +12,10 @@ import pytest
 from runs import fit, fit_until, results
 
 from flows.cli import main
+from flows.report.lines import predicted_by
 from pipeline.decision.class_votes import CANDIDATES
 from pipeline.decision.quality import FIT_ROWS
+from pipeline.decision.tempering import Worth
 from pipeline.estimator import RobustKNeighborsClassifier
 
 N = 1800
@@ -118,3 +120,10 @@ def test_run_interrupted_before_trees_are_heard_ends_with_the_same_bits(
     fit_until("model-chances", three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     fit(three / "pool.npz", tmp_path / "run", k=None, block_rows=600)
     assert results(tmp_path / "run") == results(three / "run")
+
+
+def test_an_error_of_more_rows_than_there_are_is_not_told() -> None:
+    unknown = Worth(-10.0, 5.0, 1100.0)
+    (many,), (few,) = (predicted_by(unknown, None, n_rows) for n_rows in (3000, 2000))
+    assert many.endswith("10 ± 2,156 fewer of the sampled rows right, as estimated")
+    assert "too little is known of the mistakes to tell" in few

@@ -160,7 +160,7 @@ class ClassReport(Training):
             *varying_lines(self),
             *(f"  {one}" for one in [*self.confused(SHOWN), *self.doubtful_names()]),
             f"vote of the {self.k} neighbors: {self.corrected()}",
-            *predicted_by(self.worth, self.weighed),
+            *predicted_by(self.worth, self.weighed, self.n_rows),
             *of_labels(self),
         ]
 

@@ -164,7 +164,7 @@ class TrainReport(Training):
             *varying_lines(self),
             f"threshold on the share of the {self.k} neighbors given {one}: {self.threshold:.4f}",
             f"  {served(self)}",
-            *predicted_by(self.worth, self.weighed),
+            *predicted_by(self.worth, self.weighed, self.n_rows),
             *of_labels(self),
         ]
 

@@ -117,7 +117,7 @@ def verdict(report: ClassReport) -> str:
 def rule(report: ClassReport) -> str:
     """How a new row is decided."""
     vote = f"A row gets the class for which its {report.k} nearest neighbors vote; the vote is"
-    return f"{vote} {report.corrected()}.{sizes(report.worth, report.weighed)}"
+    return f"{vote} {report.corrected()}.{sizes(report.worth, report.weighed, report.n_rows)}"
 
 
 def facts(report: ClassReport) -> list[tuple[str, str, str]]:

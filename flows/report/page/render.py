@@ -109,10 +109,10 @@ def wrong_in_all(report: Training) -> list[tuple[str, str, str]]:
     return [("wrong labels", percent(report.share_wrong), f"{percent(low)} to {percent(high)}")]
 
 
-def sizes(worth: Worth | None, vote: WeighedVote | Weights | None) -> str:
+def sizes(worth: Worth | None, vote: WeighedVote | Weights | None, n_rows: int) -> str:
     """A sentence, and a space before it, on what predicts new rows; nothing where one k was asked
     for."""
-    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth, vote))
+    return "".join(f" {text[0].upper()}{text[1:]}." for text in predicted_by(worth, vote, n_rows))
 
 
 def parameters(report: PoolReport) -> list[tuple[str, str, str]]:

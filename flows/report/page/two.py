@@ -134,7 +134,7 @@ def rule(report: TrainReport) -> str:
     alone = "By one k, a row would be" if _weighed(report) else "A row is"
     return (
         f"{alone} taken for {one} where at least {share} of its {k} nearest neighbors are "
-        f"labeled {one}. {served(report)}{sizes(report.worth, report.weighed)}"
+        f"labeled {one}. {served(report)}{sizes(report.worth, report.weighed, report.n_rows)}"
     )
 
 
