@@ -163,7 +163,10 @@ class Training:
 
     def _table(self, name: str) -> pd.DataFrame:
         from storage.arrays.groups import undamaged
+        from storage.runs.run import Run
 
+        if Run.of(self.run).is_new():
+            raise InputError(f"{self.run}: the run is gone; open it by open_run where it is")
         path = f"{self.run.rstrip('/')}/{name}.parquet"
         with undamaged(path):
             return _read(path)

@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import tempfile
+from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from uuid import UUID
@@ -134,6 +135,12 @@ def test_uuids_name_rows_and_bytes_do_not(tmp_path: Path, as_bytes: bool) -> Non
         return
     found = knnoise.train(table, tmp_path / "run", **given)
     assert found.label_issues["id"].tolist() == [str(one) for one in ids]
+
+
+def test_a_run_that_was_moved_is_not_called_damaged(trained: knnoise.Training) -> None:
+    moved = replace(trained, run=f"{trained.run}-before")
+    with pytest.raises(InputError, match="the run is gone; open it by open_run where it is"):
+        _ = moved.label_issues
 
 
 def test_a_damaged_table_is_named_and_repaired(tmp_path: Path) -> None:
