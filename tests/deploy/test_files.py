@@ -82,8 +82,9 @@ def test_dockerfile() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     assert re.search(r"^USER 10001", text, re.MULTILINE)
     assert "--constraint constraints.txt" in text
+    sent = (ROOT / ".dockerignore").read_text().splitlines()  # to the daemon, but for the rest
     for source in re.findall(r"^COPY (?!--from)(.+) \S+$", text, re.MULTILINE):
-        assert all((ROOT / name).exists() for name in source.split())
+        assert all((ROOT / name).exists() and f"!{name}" in sent for name in source.split())
 
 
 def test_no_process_of_the_image_imports_from_its_folder_of_data() -> None:
