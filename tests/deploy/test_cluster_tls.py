@@ -6,10 +6,11 @@ from __future__ import annotations
 import os
 import re
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from subprocess import Popen
 from typing import Any, NamedTuple
@@ -144,3 +145,22 @@ def test_files_that_are_something_else_are_named(tmp_path: Path) -> None:
 def test_good_certificates_are_kept(tmp_path: Path) -> None:
     first = Path(str(issue(tmp_path / "tls").cert)).read_bytes()
     assert Path(str(issue(tmp_path / "tls").cert)).read_bytes() == first
+
+
+def test_a_certificate_is_for_addresses_and_for_clients_that_are_strict(tmp_path: Path) -> None:
+    """As those of Python 3.13 are."""
+    make = [sys.executable, ROOT / "deploy" / "certificates.py", tmp_path, "--host"]
+    subprocess.run([*make, "127.0.0.1"], check=True)
+    client = ssl.create_default_context(cafile=tmp_path / "ca.pem")
+    client.verify_flags |= ssl.VERIFY_X509_STRICT
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    server.load_cert_chain(tmp_path / "cert.pem", tmp_path / "key.pem")
+    there, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    near = client.wrap_bio(back, there, server_hostname="127.0.0.1")
+    for side in [near, server.wrap_bio(there, back, server_side=True)] * 3:
+        with suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert near.version() == "TLSv1.3"
+    done = subprocess.run([*make, "other"], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"{tmp_path}/cert.pem: is not for other; remove it, run again")
