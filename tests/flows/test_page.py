@@ -426,12 +426,20 @@ def test_long_labels_to_choose_from_are_no_wider_than_a_telephone(
     assert browser.execute_script(longer + inner) <= 400  # type: ignore[no-untyped-call]
 
 
-def test_bars_are_printed(browser: Chrome, made: Path) -> None:
-    """They are backgrounds, which browsers leave out where nobody says otherwise."""
+def test_page_on_paper(browser: Chrome, made: Path) -> None:
+    """Bars are backgrounds, which browsers leave out where nobody says otherwise; names of columns
+    are buttons, which they do not repeat on the next sheet; and paper is never dark."""
     look(browser, made / "page.html", width=1280)
-    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    bar = browser.find_element(By.CSS_SELECTOR, ".bar")
-    assert bar.value_of_css_property("print-color-adjust") == "exact"
+    dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print", "features": dark})
+
+    def styled(selector: str, name: str) -> str:
+        return browser.find_element(By.CSS_SELECTOR, selector).value_of_css_property(name)
+
+    assert styled(".bar", "print-color-adjust") == "exact"
+    assert styled("#suspects th button", "display") == "contents"
+    paper = re.findall(r"\d+", styled("body", "background-color"))[:3]
+    assert min(map(int, paper)) > 200
 
 
 def inside(box: WebElement, name: str) -> int:
