@@ -53,9 +53,8 @@ def watch(submitted: Submitted) -> Submitted:
         ) from error
     ended = described(run, submitted.deployment)
     if run.state is None or not run.state.is_completed():
-        raise _kind(ended.message)(
-            f"run {run.name} ended {run.state_name}: {ended.message}; see {ended.url}"
-        )
+        why = f": {ended.message.rstrip('.')}" if ended.message else ""  # not where people end it
+        raise _kind(ended.message)(f"run {run.name} ended {run.state_name}{why}; see {ended.url}")
     return ended
 
 

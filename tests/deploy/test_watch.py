@@ -59,5 +59,6 @@ def test_a_server_that_comes_back_is_found_and_one_that_does_not_is_said(tmp_pat
         assert process.wait(120) == 0, log.read_text()
     told = log.read_text()
     assert told.count("ended:") == 3
+    assert told.count("ended Cancelled; see") == 2
     assert f"prefect flow-run watch {other}" in told.splitlines()[-1]
     assert "Traceback" not in told
