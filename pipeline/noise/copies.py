@@ -10,7 +10,7 @@ are such a group, too.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -137,20 +137,31 @@ class OneEach:
             not self.enough or self.opposed or self.disagree + SURELY * self.error < 0.5 * expected
         )
 
-    def reason(self, then: str) -> str:
-        """A sentence on it before another one."""
+    def left_out(self, support: Sequence[Support]) -> bool:
+        """Whether such rows are left out of each other's lists, given the verdicts on the rates of
+        distinct ones: where most are read off nothing, all labels may be right."""
+        are_read = 2 * list(support).count("unsupported") < len(support)
+        return self.run > 0 or (are_read and not self.opposed)
+
+    def reason(self, then: str, support: Sequence[Support]) -> str:
+        """A sentence on it before another one, as of ``left_out``."""
         what = "copies of others" if self.exact else "copies of others or close to being so"
         alike = f"{1.0 - self.share:.0%} of the rows are {what}"
         if self.run:
             alike = f"Rows at most {self.run} apart in the source are near each other"
         how = "less" if self.opposed else "more"
         helps = ""
-        if not self.opposed:
+        if self.left_out(support):
             helps = "Such rows are left out of each other's neighbors"
             if not self.run:
                 helps += "; where one class was copied more often than another, or suspects are "
                 helps += "still too few, keep one of each group, and train again"
             helps += ". "
+        elif not self.opposed:
+            helps = (
+                "Suspects are too few, as rows of a group vouch for each other's labels: keep one "
+                "of each group, and train again. "
+            )
         return (
             f"{alike}, and their labels agree {how} often than labels given row by row would: one "
             f"row of each group counts. {helps}{then}"

@@ -109,7 +109,7 @@ def crossfit(
         alone = counted_once(one, n_rows, x)
         if alone is not None:
             support = worst([alone.support, one.at_most])
-            return replace(alone, support=support, reason=one.reason(alone.reason))
+            return replace(alone, support=support, reason=one.reason(alone.reason, [alone.support]))
     in_order = bool((np.diff(neighbor[:, 0]) >= 0).all())  # then nothing is copied
     order = slice(None) if in_order else np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,

@@ -125,7 +125,10 @@ def transition_matrix(
         alone = _counted_once(one, n_rows, n_classes, x, threads)
         if alone is not None:
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
-            support, reason = worst([alone.support, one.at_most]), one.reason(alone.reason)
+            support, reason = (
+                worst([alone.support, one.at_most]),
+                one.reason(alone.reason, alone.class_support),
+            )
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
@@ -159,12 +162,15 @@ def mates_in(
         return Mates()
     for one in groups_of(neighbor, label, distance, n_classes, n_rows):
         if n_classes == 2:
-            is_copied = counted_once(one, n_rows) is not None
+            rates = counted_once(one, n_rows)
+            alone = None if rates is None else of_rates(rates)
         else:
-            is_copied = _counted_once(one, n_rows, n_classes, None, threads) is not None
-        if is_copied and one.every is not None:
+            alone = _counted_once(one, n_rows, n_classes, None, threads)
+        if alone is None:
+            continue
+        if one.every is not None:
             return Mates(one.run, most=neighbor.shape[1] - one.every[0].shape[1])
-        if is_copied and not one.opposed:
+        if one.left_out(alone.class_support):
             group = (distance[:, 1:] == 0).sum(axis=1) if one.exact else copies(distance)
             return Mates(equal=one.exact, near=not one.exact, most=int(group.max()))
     return Mates()
