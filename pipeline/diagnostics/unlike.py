@@ -88,9 +88,9 @@ def turned_values(
     x: Float32, y: Integers, columns: Iterable[Sequence[int]]
 ) -> list[tuple[int, float, Int64]]:
     """Features and their values in whose rows, half at most, two classes or more lie where another
-    class does elsewhere, by their means, and that one does not; then those in whose
-    rows one class may have the label of another, what tells least of the class first; and these
-    classes. Models learn what the labels of such rows say, and contradict none.
+    class does elsewhere, by their means, and that one does not; then those in whose rows one
+    class may have the label of another, what tells least of the class first; and these classes.
+    Models learn what the labels of such rows say, and contradict none.
 
     x : (row, feature) finite, as a person knows them; y : (row,) codes of labels
     columns : features that are one column together
@@ -117,13 +117,14 @@ def turned_values(
         of = csr_array((ones, (cell, np.arange(len(y)))), shape=(n_cells, len(y)))
         sums = np.delete(of @ z, own, axis=1).reshape(len(named), n_classes, -1)
         count = np.bincount(cell, minlength=n_cells).reshape(len(named), -1)
+        whole, total = sums.sum(axis=0), count.sum(axis=0)
         for one, value in enumerate(named) if sums.size else ():
-            here, elsewhere = count[one], count.sum(axis=0) - count[one]
-            mean = sums[one] / np.maximum(here, 1)[:, None]
-            other = (sums.sum(axis=0) - sums[one]) / np.maximum(elsewhere, 1)[:, None]
-            if len(classes := _moved(here, elsewhere, mean, other)) > 1:
+            here, elsewhere = count[one], total - count[one]
+            of_these = sums[one] / np.maximum(here, 1)[:, None]
+            of_others = (whole - sums[one]) / np.maximum(elsewhere, 1)[:, None]
+            if len(classes := _moved(here, elsewhere, of_these, of_others)) > 1:
                 turned.append((*value, classes))
-            elif len(classes := _joined(here, elsewhere, mean, other)):
+            elif len(classes := _joined(here, elsewhere, of_these, of_others)):
                 apart = np.abs(here / here.sum() - elsewhere / elsewhere.sum()).sum()
                 joined.append((float(apart), (*value, classes)))
     return turned + [one for _, one in sorted(joined, key=itemgetter(0))]
