@@ -36,6 +36,7 @@ from pipeline.diagnostics.health import (
     is_like_ids,
     is_row_number,
     nearly_tells,
+    oversampled,
     squeezing,
 )
 from storage.errors import InputError, amount
@@ -341,12 +342,19 @@ def _findings(
         findings.append(Finding(kind="missing labels", columns=[], text=text, option=option))
     features = [c.values for c in rest if not is_like_ids(c.values)]
     every = len(glance.columns) <= MOST_COLUMNS  # else rows may differ in what is not looked at
-    groups, copied, again = contradictions(features, y) if every else (0, 0, 0)
-    if again and again >= MANY_COPIES * len(y):
+    groups, copied, again = contradictions(features if every else [], y)
+    if again.any() and again.mean() >= MANY_COPIES:
         text = (
-            f"{again:,} rows{rows} are exact copies of earlier ones: where their labels were "
+            f"{again.sum():,} rows{rows} are exact copies of earlier ones: where their labels were "
             "copied with them, training counts one row of each group"
         )
+        if glance.label is not None and (often := oversampled(again, y)):
+            code, share, other = often
+            text += (
+                f"; {share:.0%} of the rows labeled {str(glance.label[y == code][0])!r} are, "
+                f"{other:.0%} of all others: if that class was oversampled, its mistakes are "
+                "hidden; keep one of each row"
+            )
         findings.append(Finding(kind="copies", columns=[], text=text))
     if groups:
         text = (

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 import numpy as np
 
-from pipeline.arrays import Float64, Int64
+from pipeline.arrays import Bools, Float64, Int64
 
 Values = Float64
 FEWEST_ROWS = 40
@@ -120,20 +120,35 @@ def equal_columns(columns: list[tuple[Values, bytes]]) -> dict[int, int]:
     return equal
 
 
-def contradictions(columns: list[Values], y: Int64) -> tuple[int, int, int]:
+def contradictions(columns: list[Values], y: Int64) -> tuple[int, int, Bools]:
     """(groups, rows) of rows that are exact copies of each other and have different labels, and
-    how many rows are copies of an earlier one, whatever their labels."""
+    (row,) which are copies of an earlier one, whatever their labels."""
     if not columns:
-        return 0, 0, 0
+        return 0, 0, np.zeros(len(y), bool)
     with np.errstate(over="ignore"):  # what is too large for features is refused elsewhere
         table = np.column_stack([np.asarray(values, np.float32) for values in columns]) + 0.0
     key = np.frombuffer(
         b"".join(blake2b(row.tobytes(), digest_size=8).digest() for row in table), np.int64
     )
-    _, group = np.unique(key, return_inverse=True)
+    _, first, group = np.unique(key, return_index=True, return_inverse=True)
+    again = np.ones(len(y), bool)
+    again[first] = False
     known = y >= 0
     low, high = np.full(group.max() + 1, np.iinfo(np.int64).max), np.full(group.max() + 1, -1)
     np.minimum.at(low, group[known], y[known])
     np.maximum.at(high, group[known], y[known])
     mixed = (high >= 0) & (low < high)
-    return int(mixed.sum()), int(mixed[group].sum()), len(group) - len(mixed)
+    return int(mixed.sum()), int(mixed[group].sum()), again
+
+
+def oversampled(again: Bools, y: Int64) -> tuple[int, float, float] | None:
+    """The class most of whose rows copy earlier ones, with their share, and that among all others,
+    where it is a tenth of that at most."""
+    rows = np.bincount(y[y >= 0])
+    if not again.any() or len(rows) < 2:
+        return None
+    copied = np.bincount(y[again & (y >= 0)], minlength=len(rows))
+    top = int(np.argmax(copied / np.maximum(rows, 1)))
+    share = float(copied[top] / rows[top])
+    other = float((copied.sum() - copied[top]) / (rows.sum() - rows[top]))
+    return (top, share, other) if share >= 0.5 and other <= 0.1 * share else None

@@ -558,6 +558,26 @@ def test_copies_are_counted_by_check_and_once_in_training(
     assert "  supported: " not in said
 
 
+def test_an_oversampled_class_is_named_and_one_of_each_row_tells_its_mistakes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A tenth of the labels wrong, then the rare class repeated until it is as common."""
+    rng = np.random.default_rng(0)
+    clean = (rng.random(2000) < 0.1).astype(int)
+    x = rng.normal(size=(2000, 5)) + 2.5 * clean[:, None] * np.eye(5)[0]
+    wrong = rng.random(2000) < 0.1
+    table = pd.DataFrame(x, columns=list("abcde"))
+    table["ill"] = np.where(wrong ^ (clean == 1), "yes", "no")
+    rare = table[table["ill"] == "yes"]
+    every = pd.concat([table, *[rare] * 4], ignore_index=True).sample(frac=1, random_state=0)
+    every.to_csv(tmp_path / "t.csv", index=False)
+    (found,) = check(tmp_path / "t.csv", "--label-column", "ill", capsys=capsys)["findings"]
+    assert "80% of the rows labeled 'yes' are, 0% of all others" in found["text"]
+    assert found["text"].endswith("keep one of each row")
+    every.drop_duplicates().to_csv(tmp_path / "once.csv", index=False)
+    assert not check(tmp_path / "once.csv", "--label-column", "ill", capsys=capsys)["findings"]
+
+
 def test_rows_that_differ_in_a_column_not_looked_at_are_no_copies(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -22,6 +22,7 @@ from pipeline.diagnostics.health import (
     is_like_ids,
     is_row_number,
     nearly_tells,
+    oversampled,
 )
 
 
@@ -34,8 +35,21 @@ def test_contradictions_are_what_pairs_say(rng: np.random.Generator, n: int) -> 
     for row in range(n):
         groups[tuple(str(values[row]) for values in columns)].append(row)
     mixed = [rows for rows in groups.values() if len(set(y[rows]) - {-1}) > 1]
-    again = n - len(groups)
-    assert contradictions(columns, y) == (len(mixed), sum(map(len, mixed)), again)
+    again = np.ones(n, bool)
+    again[[rows[0] for rows in groups.values()]] = False
+    n_groups, n_rows, copies = contradictions(columns, y)
+    assert (n_groups, n_rows) == (len(mixed), sum(map(len, mixed)))
+    assert copies.tolist() == again.tolist()
+
+
+def test_an_oversampled_class_is_told_and_copies_of_all_are_not() -> None:
+    y = np.repeat([0, 1, -1], [300, 200, 100])
+    of_one = (y == 1) & (np.arange(600) % 5 > 0)
+    assert oversampled(of_one, y) == (1, 0.8, 0.0)
+    assert oversampled(of_one | (np.arange(600) < 30), y) is None
+    assert oversampled(np.arange(600) % 5 > 0, y) is None
+    assert oversampled(of_one & False, y) is None
+    assert oversampled(y == 1, np.zeros(600, np.int64)) is None
 
 
 @given(generators(), st.integers(4, 80))
