@@ -13,7 +13,7 @@ from flows.orchestration.run_folders import latest
 from flows.orchestration.session import job_below
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
-from flows.report.findings import order_warning
+from flows.report.findings import order_warning, together_lines
 from flows.report.truth import reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
@@ -108,6 +108,7 @@ def _report(
     majority = bounds.certify(plain, design, params.delta, n_rules=len(sizes))
     short = plain.short_rows
     warnings = order_warning(source.order)
+    warnings += [f"{line}; bounds take rows as independent" for line in together_lines(source)]
     if source.recall < 1:
         warnings.append(
             f"neighbors were searched at recall {source.recall:.4f}: the bounds are of the rule "

@@ -190,7 +190,7 @@ def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.labels.{params.rule}")
         own = job.task("select", own_pass.select, graph, grid, params.k, params.seed)
-    rates = job.task("rates", estimate_rates, graph.pool, counted, grid, params, own)
+    rates = job.task("rates", estimate_rates, graph, counted, grid, params, own)
     return rates, job.task("labels", find_label_issues, graph, counted, rates, params.seed)
 
 

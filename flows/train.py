@@ -37,6 +37,7 @@ from flows.steps.findings.checks import check_data, find_worst
 from flows.steps.graph.building import build
 from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import Wanted
+from flows.steps.graph.together import count_groups, mark_mates
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.noise.rates import FEWEST_ROWS
@@ -154,6 +155,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     labels.check(source, ingested, params)
     _check_size(pool, params, labels.rates_read(params), len(ingested.label_values or []))
     metric = labels.metric(params)
+    n_groups = 0 if params.together is None else count_groups(pool, params.together)
     embedded = bool(source.embedded.all())
     names, classes = source.feature_names, ingested.label_values or []
     stated = probability_columns(
@@ -167,8 +169,11 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
     how = NeighborParams(length, builder, seed=seed)
-    graph = build(job, pool, scaling, how, wanted, rates=labels.rates_read(params))
+    rates = labels.rates_read(params) or n_groups > 0
+    graph = build(job, pool, scaling, how, wanted, rates=rates, n_groups=n_groups)
     whole = PoolGraph(pool, len(graph.blocks.sizes))
+    if n_groups:
+        job.task("together", mark_mates, whole)
     apart = replace(whole, mates=graph.mates, length=length)
     judged = labels.judge(job, LabeledGraph(apart, ingested, length, params), source)
     of, renumbered = (whole, judged.estimated.k), ingested.left_out > 0
@@ -197,7 +202,9 @@ def _check_size(pool: Pool, params: TrainParams, rates_read: bool, n_classes: in
             f"{pool.n_rows} rows are too few for {params.k} neighbors per row; lower --k"
         )
     if rates_read and pool.n_rows < FEWEST_ROWS:
-        groups = "" if params.by is None else f"--exclude {quote(params.by)} for --by, and "
+        given = (("--by", params.by), ("--together", params.together))
+        named = (f"--exclude {quote(name)} for {option}, " for option, name in given if name)
+        groups = "".join(named) + ("and " if params.by or params.together else "")
         remedy = f"use {groups}--noise minmax" if n_classes == 2 else "add rows"
         raise InputError(
             f"{pool.n_rows} rows are too few for crossfit, which needs {FEWEST_ROWS}; {remedy}"

@@ -22,6 +22,7 @@ class ChosenOptions(TypedDict, total=False):
 
     candidates: str | None
     by: str | None
+    together: str | None
     corrections: str | None
     join_labels: bool
     annotations: str | None

@@ -49,7 +49,7 @@ from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
-from pipeline.noise.copies import Mates
+from pipeline.noise.copies import FEWEST, Mates, of_one_value
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
@@ -76,6 +76,28 @@ def check_labels_are_there(y: Any) -> None:
     for row, one in enumerate(values.ravel().tolist() if looked_at else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
             raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
+
+
+def _belongs(x: Rows, together: Any) -> Int64:
+    """(row,) numbers of the groups of rows that belong together; a row without a value is one."""
+    check_consistent_length(x, together)
+    values = column_or_1d(together)
+    there = [isinstance(one, str) or str(one) not in _MISSING for one in values.tolist()]
+    number = np.arange(len(values))
+    number[there] = len(values) + np.unique(values[there], return_inverse=True)[1]
+    if (n_groups := len(np.unique(number))) < FEWEST:
+        raise ValueError(f"together: {n_groups} groups are too few, at least {FEWEST} are needed")
+    return number
+
+
+def _check_others(alike: Bools, least: int) -> None:
+    """Raise `ValueError` where a list has too few rows of other groups."""
+    others = (~alike).sum(axis=1)
+    if others.min() < least:
+        raise ValueError(
+            f"together: of the {alike.shape[1]} nearest of row {others.argmin()} (from 0) "
+            f"{others.min()} are of other groups, at least {least} are needed; give smaller groups"
+        )
 
 
 def in_memory(X: Any) -> Any:
@@ -195,7 +217,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.verbose = verbose
 
     def fit(
-        self, X: npt.ArrayLike, y: npt.ArrayLike, knn_graph: Any = None, groups: Any = None
+        self,
+        X: npt.ArrayLike,
+        y: npt.ArrayLike,
+        knn_graph: Any = None,
+        groups: Any = None,
+        together: Any = None,
     ) -> Self:
         """Find neighbors, choose k, and read the noise off the given labels.
 
@@ -213,6 +240,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             "auto" is then "euclidean"
         groups : (row,) whose label each is, such as the annotator's name: label qualities then
             count by how often each group is wrong
+        together : (row,) which rows belong together, such as the patient's number, as they share a
+            label: they are left out of each other's neighbors, and rates count one of each; a row
+            whose value is missing is alone
 
         Raises
         ------
@@ -238,20 +268,24 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         with self._timed(f"neighbors of {x.shape[0]:,} rows"):
             index, distance, anchors, reach = self._lists(self.n_neighbors, knn_graph)
         is_auto = self.n_neighbors == "auto"
-        mates = self._mates(anchors, reach)
+        belongs = None if together is None else _belongs(x, together)
+        mates = self._mates(anchors, reach, belongs)
         if mates:
             if knn_graph is None:
                 with self._timed(f"neighbors of {x.shape[0]:,} rows, {mates.most} more of each"):
                     index, distance, _, _ = self._lists(index.shape[1] + mates.most)
             least = 1 if is_auto else int(self.n_neighbors)
-            order = mates.others(np.arange(len(index)), index, distance, least)
+            alike = None if belongs is None else of_one_value(belongs, belongs[index])
+            if alike is not None:
+                _check_others(alike, FEWEST_NEIGHBORS if is_auto else least)
+            order = mates.others(np.arange(len(index)), index, distance, least, alike)
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
         self.n_neighbors_ = self._choose_k(lists) if is_auto else int(self.n_neighbors)
         near = lists[:, : self.n_neighbors_]
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
-            noise = self._noise(near, anchors, reach)
+            noise = self._noise(near, anchors, reach, belongs)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
@@ -390,14 +424,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         how = self.builder, self.random_state, self._threads(), knn_graph
         return training_lists(self._x, n_neighbors, *how)
 
-    def _mates(self, anchors: Int64, reach: Float32) -> Mates:
-        """As of `mates_in`; none where rates are not read off lists."""
+    def _mates(self, anchors: Int64, reach: Float32, belongs: Int64 | None) -> Mates:
+        """As of `mates_in`, or as is known; none where rates are not read off lists."""
+        if belongs is not None:
+            mate = of_one_value(belongs[anchors[:, 0]], belongs[anchors[:, 1:]])
+            return Mates(groups=len(np.unique(belongs)), most=int(mate.sum(axis=1).max()))
         if not isinstance(self.noise, str) or self.noise != "crossfit":
             return Mates()
         n, c = self._x.shape[0], len(self.classes_)
         return mates_in(anchors, self._label[anchors], reach, n, c, self._threads())
 
-    def _noise(self, near: Int64, anchors: Int64, reach: Float32) -> Transition:
+    def _noise(
+        self, near: Int64, anchors: Int64, reach: Float32, belongs: Int64 | None
+    ) -> Transition:
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
         if not isinstance(self.noise, str):
@@ -424,8 +463,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 doubt=np.ones((c, c)),
             )
         x = self._x[anchors[:, 0]]
-        lists = anchors, self._label[anchors], n, c
-        return transition_matrix(*lists, x=x, distance=reach, threads=self._threads())
+        group = None if belongs is None else belongs[anchors]
+        n = n if belongs is None else len(np.unique(belongs))
+        more: dict[str, Any] = {"distance": reach, "threads": self._threads(), "group": group}
+        return transition_matrix(anchors, self._label[anchors], n, c, x, **more)
 
     def _suspects(
         self,

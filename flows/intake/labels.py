@@ -137,8 +137,8 @@ def cleaned(counts: Mapping[LabelValue, int], names: Collection[str]) -> list[st
 def refuse_for_candidates(params: TrainParams) -> None:
     """`InputError` where a parameter is for single labels, and labels are candidate sets."""
     names = (
-        *("by", "annotations", "corrections", "compare_with", "publish_review", "rule", "noise"),
-        *("objective", "p0", "model_probabilities", "join_labels"),
+        *("by", "together", "annotations", "corrections", "compare_with", "publish_review"),
+        *("rule", "noise", "objective", "p0", "model_probabilities", "join_labels"),
         *(("metric",) if params.metric != "as-scaled" else ()),
     )
     for given in params.given(*names):

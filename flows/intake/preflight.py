@@ -73,8 +73,9 @@ def remedies(params: CheckParams, health: Health) -> dict[str, Any] | None:
     for finding in health.findings:
         if finding.option is not None and not finding.left_out and finding not in spared:
             _add(options, finding)
-    if options.get("noise") == "minmax" and "by" in options:  # its rates are too low for groups
-        options["exclude"] = [*options.get("exclude", []), options.pop("by")]
+    if options.get("noise") == "minmax":  # its rates are too low for groups
+        for name in [one for one in ("by", "together") if one in options]:
+            options["exclude"] = [*options.get("exclude", []), options.pop(name)]
     return options
 
 

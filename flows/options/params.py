@@ -278,6 +278,12 @@ class Chosen(Selected, heading="Columns"):
         description="column that says whose label each is (annotator, site, source, month), of at "
         "most 1,000 values: no feature; how often each of them is wrong is reported",
     )
+    together: Name = Field(
+        None,
+        description="column that says which rows belong together and share a label (patient, "
+        "video, document), of any number of values: no feature; such rows are left out of each "
+        "other's neighbors",
+    )
     corrections: File | None = Field(
         None,
         description="labels that somebody checked, which count as certain: the answers of a "
@@ -322,7 +328,7 @@ class Chosen(Selected, heading="Columns"):
         if self.annotations is not None and self.annotations == getattr(self, "source", None):
             own = self.annotator_column or "annotator", getattr(self, "label_column", None)
             left_out += own[0], own[1] or "label"
-        return replace(super().columns(left_out), group=self.by)
+        return replace(super().columns(left_out), group=self.by, together=self.together)
 
 
 class Method(Chosen, heading="Method"):
@@ -443,6 +449,10 @@ class Method(Chosen, heading="Method"):
         if self.by is not None and self.noise == "minmax":
             raise ValueError(
                 "--by needs rates that are not read as plain extremes: leave out --noise minmax"
+            )
+        for given in self.given("noise", "rule") if self.together is not None else ():
+            raise ValueError(
+                f"--together needs rates that are not read as plain extremes: leave out {given}"
             )
         if self.rule == "rknn" and self.objective != "accuracy":
             raise ValueError("--rule rknn decides its own way: leave out --objective")

@@ -100,6 +100,7 @@ def composed(
         ),
         "pca": pca_used(job.run),
         "metric": None if metric is None else metric.choice,
+        "n_together": graph.mates.groups,
         "n_label_issues": judged.n_issues,
         "warnings": [
             *recall_warning(recall, params.target_recall, remedy),

@@ -72,6 +72,15 @@ def unlike_warning(report: PoolReport, unlike: Iterable[Unlike]) -> list[str]:
     return texts
 
 
+def together_lines(report: Training) -> list[str]:
+    """Which rows belong together by a column; nothing where none says it."""
+    if not report.n_together:
+        return []
+    by, groups = report.config.parameters["together"], amount(report.n_together, "group")
+    apart = "whose rows are left out of each other's neighbors; rates count one row of each"
+    return [f"together by {by!r}: {groups}, {apart}"]
+
+
 def copied_warning(report: Training) -> list[str]:
     """What every output says where label qualities see few of the mistakes that rates tell."""
     least, by_quality = report.least_wrong, (report.n_wrong or 0.0) / report.n_rows

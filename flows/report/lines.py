@@ -3,7 +3,7 @@
 import numpy as np
 
 from flows.report import metric
-from flows.report.findings import bounded, findings
+from flows.report.findings import bounded, findings, together_lines
 from flows.report.model import PoolReport, Training, span, where
 from flows.steps.ingest.pool import SAMPLE_ROWS, CorrectionsUsed
 from pipeline.decision.odds import WeighedVote
@@ -23,6 +23,7 @@ def of_labels(report: Training) -> list[str]:
     """The rows that are suspect, and who labeled them."""
     return [
         *_wrong_in_all(report),
+        *together_lines(report),
         f"labels suspected wrong: {report.n_label_issues:,} "
         f"({report.n_label_issues / report.n_rows:.1%}), listed in label_issues.parquet",
         f"outliers: {report.n_outliers:,}; rows with near duplicates: "

@@ -309,6 +309,8 @@ class Training(PoolReport):
     """Labels that somebody checked; None where the training was given none."""
     groups: Groups | None = None
     """Whose labels are wrong; None where the training was given no `--by`."""
+    n_together: int = 0
+    """Groups of rows that belong together; 0 where the training was given no `--together`."""
     annotators: Annotators | None = None
     """Several labels per row; None where the training was given no `--annotations`."""
 

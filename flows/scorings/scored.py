@@ -205,9 +205,11 @@ class Trained(Finished):
 
 
 def _left_out(config: RunConfig) -> tuple[str, ...]:
-    """Columns that are no features where they are there: left out of training, or whose label."""
-    by = config.parameters.get("by")
-    return (*(() if config.health is None else config.health.left_out), *([by] if by else []))
+    """Columns that are no features where they are there: left out of training, whose label, or
+    what belongs together."""
+    named = (config.parameters.get(name) for name in ("by", "together"))
+    left_out = () if config.health is None else config.health.left_out
+    return (*left_out, *(name for name in named if name))
 
 
 def identity(config: Mapping[str, Any]) -> str:

@@ -61,6 +61,8 @@ class Mates:
     """Whether equal rows are."""
     near: bool = False
     """Whether those are that lie together apart from all others, as of ``copies``."""
+    groups: int = 0
+    """How many groups the values of a column make of all rows; 0 where no column says it."""
     most: int = 0
     """Of them in the list of an anchor at most."""
 
@@ -70,12 +72,17 @@ class Mates:
     @property
     def differ(self) -> bool:
         """Whether their features do, so that models learn of one what its mate's label is."""
-        return self.apart > 0 or self.near
+        return self.apart > 0 or self.near or self.groups > 0
 
-    def last(self, row: Int64, neighbor: Int64, distance: Floating) -> tuple[Int64, Bools]:
+    def last(
+        self, row: Int64, neighbor: Int64, distance: Floating, alike: Bools | None = None
+    ) -> tuple[Int64, Bools]:
         """(list, k) order of lists, neighbors and distances (list, k), with the mates of the list's
-        row (list,) at their end; and which of that order they are."""
-        if self.near:
+        row (list,) at their end; and which of that order they are. ``alike`` (list, k), where a
+        column says it: as of ``of_one_value``."""
+        if alike is not None:
+            mate = alike
+        elif self.near:
             there = np.where(np.isfinite(distance), distance, 0)
             reached = np.minimum(distance, there.max(axis=1, keepdims=True))
             group = copies(np.pad(reached, ((0, 0), (1, 0))))
@@ -86,10 +93,17 @@ class Mates:
         order = np.argsort(mate, axis=1, kind="stable")
         return order, np.take_along_axis(mate, order, axis=1)
 
-    def others(self, row: Int64, neighbor: Int64, distance: Floating, least: int = 0) -> Int64:
+    def others(
+        self,
+        row: Int64,
+        neighbor: Int64,
+        distance: Floating,
+        least: int = 0,
+        alike: Bools | None = None,
+    ) -> Int64:
         """(list, any) places of the others in such lists: as many as every list has, or
         ``least``."""
-        order, mate = self.last(row, neighbor, distance)
+        order, mate = self.last(row, neighbor, distance, alike)
         return order[:, : max(least, neighbor.shape[1] - int(mate.sum(axis=1).max()))]
 
 
@@ -166,6 +180,32 @@ class OneEach:
             f"{alike}, and their labels agree {how} often than labels given row by row would: one "
             f"row of each group counts. {helps}{then}"
         )
+
+
+def of_one_value(own: Int64, group: Int64) -> Bools:
+    """(list, k) which neighbors belong together with the list's row, by numbers of the groups of
+    rows (list,) and neighbors (list, k); negative ones are alone."""
+    return np.asarray((own[:, None] == group) & (group >= 0))
+
+
+def one_of_value(neighbor: Int64, label: Integers, group: Int64) -> OneEach:
+    """The first anchor of each group, its list without rows of that group, as long as nine lists of
+    ten are then; the others are left out.
+
+    ``neighbor``, ``label`` and ``group`` are (anchor, K), column 0 the anchor itself.
+    """
+    order = np.argsort(neighbor[:, 0], kind="stable")
+    _, first = np.unique(group[order, 0], return_index=True)
+    first = order[np.union1d(first, np.flatnonzero(group[order, 0] < 0))]
+    alike = of_one_value(group[first, 0], group[first, 1:])
+    length = (~alike).sum(axis=1)
+    width = int(np.sort(length)[len(length) // 10])
+    column = np.argsort(alike, axis=1, kind="stable")[length >= width, :width] + 1
+    anchor = first[length >= width]
+    column = np.column_stack([np.zeros(len(anchor), np.int64), column])
+    near = np.take_along_axis(neighbor[anchor], column, axis=1)
+    given = np.take_along_axis(label[anchor], column, axis=1)
+    return OneEach(anchor, near, given, exact=True, share=1.0, disagree=0.0, error=0.0)
 
 
 def copies(distance: Floating) -> Int64:

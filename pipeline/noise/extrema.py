@@ -24,7 +24,7 @@ from pipeline.noise.asymptotes import (
     fit_index,
     read_plateau,
 )
-from pipeline.noise.copies import OneEach, groups_of
+from pipeline.noise.copies import OneEach, groups_of, one_of_value
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import (
     ALLOWED,
@@ -87,6 +87,7 @@ def crossfit(
     distance: Floating | None = None,
     coverage: int = COVERAGE,
     threads: Threads = ALONE,
+    group: Int64 | None = None,
 ) -> NoiseRates:
     """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
 
@@ -97,7 +98,9 @@ def crossfit(
     mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
     ``weak`` where it fails. ``distance`` is (anchor, K), those of the neighbors: with it, rows
     whose labels are copies are counted once (``copies``); ``coverage``, labels held out per anchor
-    at most. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or other labels.
+    at most. ``group`` is (anchor, K), numbers of the groups of these rows where that is known: one
+    anchor of each counts (``one_of_value``), ``n_rows`` is the number of groups, and copies are not
+    looked for. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or other labels.
     """
     if neighbor.shape != label.shape or neighbor.ndim != 2:
         raise ValueError(f"neighbor {neighbor.shape} and label {label.shape}: shapes must agree")
@@ -105,6 +108,8 @@ def crossfit(
         raise ValueError(f"lists {neighbor.shape}: need at least 20 anchors and 10 columns")
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
+    if group is not None:
+        return _one_each(one_of_value(neighbor, label, group), n_rows, x)
     for one in groups_of(neighbor, label, distance, 2, n_rows):
         alone = counted_once(one, n_rows, x)
         if alone is not None:

@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import Mates, OneEach, copies, groups_of
+from pipeline.noise.copies import Mates, OneEach, copies, groups_of, one_of_value
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -97,6 +97,7 @@ def transition_matrix(
     distance: Floating | None = None,
     coverage: int = COVERAGE,
     threads: Threads = ALONE,
+    group: Int64 | None = None,
 ) -> Transition:
     """P(given | true) from anchors' neighbor lists, the same in whatever order anchors come.
 
@@ -104,9 +105,9 @@ def transition_matrix(
     (anchor, K) integers in [0, n_classes), the given labels of those rows; ``n_rows`` the size of
     the pool; ``x`` (anchor, feature), the anchors themselves, for the test whether mistakes depend
     on the features; ``distance`` (anchor, K), those of the neighbors: with it, rows whose labels
-    are copies are counted once (``copies``); ``coverage``, labels held out per anchor at most. A
-    class no list shows keeps its identity row, unsupported. ValueError on labels out of range,
-    shapes that differ, fewer than 20 anchors or K < 10.
+    are copies are counted once (``copies``); ``coverage``, labels held out per anchor at most;
+    ``group`` as in ``crossfit``. A class no list shows keeps its identity row, unsupported.
+    ValueError on labels out of range, shapes that differ, fewer than 20 anchors or K < 10.
     """
     if neighbor.shape != label.shape or len(neighbor) < 20 or neighbor.shape[1] < 10:
         lists = f"neighbor {neighbor.shape} and label {label.shape}"
@@ -115,7 +116,10 @@ def transition_matrix(
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
         two = label.astype(np.int8)
-        return of_rates(crossfit(neighbor, two, n_rows, x=x, distance=distance, threads=threads))
+        more: dict[str, Any] = {"distance": distance, "threads": threads, "group": group}
+        return of_rates(crossfit(neighbor, two, n_rows, x, **more))
+    if group is not None:
+        return _one_each(one_of_value(neighbor, label, group), n_rows, n_classes, x, threads)
     if np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
         return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
     observed = np.unique(label)

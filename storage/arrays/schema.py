@@ -65,6 +65,9 @@ GROUPS: dict[str, dict[str, Column]] = {
         "source_id": _int32("index in the attribute `files`"),
         "id": _ID,
         "group": _GROUP,
+        "together": _int64(
+            "hash of what rows that belong together share; -1: alone", optional=True
+        ),
         "candidates": _mask(
             "candidates of the row: bit b is the class at place b of `candidate_codes`",
             "word",
@@ -149,6 +152,7 @@ GROUPS: dict[str, dict[str, Column]] = {
         "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },
+    "mates": {"mate": _flag("the neighbor at that place belongs together with the row", "rank")},
     "network": {
         "place": _int32("rows of the block, near ones next to each other"),
         "link": _int32("where walks go from each, as numbers in this order", "link"),

@@ -71,6 +71,8 @@ class Source:
     """Column or array of the ids; None if the source is read without them."""
     group_name: str | None = None
     """Column or array that says whose label each is; None if the source is read without it."""
+    together_name: str | None = None
+    """Column or array that says which rows belong together; None if read without it."""
     corrections: Corrections | None = None
     """Labels that are certain, whatever the source gives."""
     candidates: str | None = None
@@ -87,7 +89,8 @@ class Source:
 
     def unlabeled(self) -> "Source":
         """The rows of a labeled source that have no label, as a source without labels."""
-        return replace(self, only="unlabeled", label_name=None, group_name=None, n_rows=None)
+        alone = replace(self, group_name=None, together_name=None)
+        return replace(alone, only="unlabeled", label_name=None, n_rows=None)
 
     def labels(self, raw: Labels) -> Labels:
         """(row,) labels as they were found, or the candidate sets that they stand for."""
@@ -183,7 +186,7 @@ class Source:
                 keep = keep & ~other
                 gaps.other += int(other[new].sum())
             if self.only == "unlabeled":
-                block = block._replace(label=None, group=None)
+                block = block._replace(label=None, group=None, together=None)
             if fills is not None or drop:
                 gap = ~np.isfinite(block.x) & keep[:, None]
                 lost = np.asarray(gap.any(axis=1) & drop)

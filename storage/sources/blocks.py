@@ -45,6 +45,9 @@ class Chunk(NamedTuple):
     """`(row,)` positions in the source where rows were left out; None: from `start` on."""
     group: Labels | None = None
     """`(row,)` values of the column that says whose label it is, None if not read."""
+    together: npt.NDArray[np.int64] | None = None
+    """`(row,)` int64: `hashes` of the column that says which rows belong together, None if not
+    read."""
     start: int = 0
     """Number of the first row among those that a source gives, counting from 0."""
 

@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +37,8 @@ class Columns:
     """Whether a source without the column of ids is refused."""
     group: str | None = None
     """Column that says whose label each is: no feature."""
+    together: str | None = None
+    """Column that says which rows belong together: no feature."""
     encodable: bool = True
     """Whether columns of text can be encoded, if these are asked for."""
 
@@ -305,6 +307,16 @@ MOST_FEATURES = 1 << 16
 """Features of an array."""
 
 
+class Beside(NamedTuple):
+    """Columns or arrays that are read besides features and labels; None for what is not."""
+
+    id: str | None
+    group: str | None
+    """Which says whose label each is."""
+    together: str | None
+    """Which says what rows belong together."""
+
+
 @dataclass(frozen=True)
 class Request:
     """Which columns or arrays to read."""
@@ -332,16 +344,17 @@ class Request:
             return "score"
         return "train" if self.columns.encodable else "buy"
 
-    def id_and_group(self, where: str, names: Sequence[str]) -> tuple[str | None, str | None]:
-        """The columns or arrays of ids and of groups among some names; None for what is not read.
+    def beside(self, where: str, names: Sequence[str]) -> Beside:
+        """What is read besides among some names.
 
         Raises `InputError` for one that is not there, or is that of something else.
         """
-        own, group = self.columns.id, self.columns.group
+        own, group, together = self.columns.id, self.columns.group, self.columns.together
         label = self.label if self.with_labels else None
         if own not in names and not self.columns.id_needed:
             own = None
-        for column, option in ((own, "--id-column"), (group, "--by")):
+        options = ((own, "--id-column"), (group, "--by"), (together, "--together"))
+        for column, option in options:
             if column is not None and column not in names:
                 raise InputError(
                     f"{where}: {option} {shown(column)} is not there; columns are {listed(names)}"
@@ -354,13 +367,19 @@ class Request:
                     f"{where}: --by {shown(group)} is the column of the {what}; name the one "
                     "that says whose labels they are"
                 )
-        return own, group
+        for other, what in ((label, "labels"), (own, "ids"), (group, "groups of --by")):
+            if together is not None and together == other:
+                raise InputError(
+                    f"{where}: --together {shown(together)} is the column of the {what}; name the "
+                    "one that rows which belong together have alike"
+                )
+        return Beside(own, group, together)
 
 
 def choose_columns(
     where: str, columns: list[str], request: Request
-) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
-    """Feature names in the order wanted, and the columns of labels, ids and groups, of a table's
+) -> tuple[tuple[str, ...], str | None, Beside]:
+    """Feature names in the order wanted, the column of labels, and those beside, of a table's
     `columns`.
 
     Raises `InputError` for columns that are unnamed, double, missing or too many.
@@ -381,13 +400,13 @@ def choose_columns(
         )
     if label is not None and label not in columns:
         raise InputError(f"{where}: {no_column(label, columns)}")
-    id_column, group = request.id_and_group(where, columns)
-    aside = {request.label, request.ignore, id_column, group}
+    beside = request.beside(where, columns)
+    aside = {request.label, request.ignore, *beside}
     features = tuple(name for name in columns if name not in aside)
     if not features:
         raise InputError(f"{where}: no feature columns, only {listed(columns)}; add numeric ones")
     features = request.columns.features(where, features, strict=request.features is None)
-    return check_names(where, features, request.features), label, id_column, group
+    return check_names(where, features, request.features), label, beside
 
 
 def check_width(where: str, columns: int) -> None:

@@ -46,7 +46,8 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
     group.create_array("y", data=y, chunks=(1100,))
     (folder / "tables").mkdir()
     columns = {f"f{j}": x[:, j] for j in range(D)}
-    table = pa.table({**columns, "label": np.array(["no", "yes", "?"])[y], "id": np.arange(N)})
+    columns |= {"label": np.array(["no", "yes", "?"])[y], "who": rng.integers(0, N, N)}
+    table = pa.table({**columns, "id": np.arange(N)})
     for file, rows in enumerate(np.array_split(np.arange(N), 2)):
         part = table.slice(rows[0], len(rows))
         pq.write_table(part, folder / "tables" / f"{file}.parquet", row_group_size=900)
@@ -62,14 +63,13 @@ def sources(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Source]:
         (folder / f"texts/{file}.csv").write_bytes(text.encode())
     checked = pd.DataFrame({"row": [1, N - 3], "label": [2, 2]})
     checked.to_csv(folder / "checked.csv", index=False)
+    beside: dict[str, Any] = {"label_column": "label", "columns": Columns(id="id", together="who")}
     npy = open_source(str(folder / "x.npy"), labels=str(folder / "y.npy"))
     return {
         "npy": with_corrections(npy, str(folder / "checked.csv")),
         "zarr": open_source(str(folder / "pool.zarr")),
-        "parquet": open_source(
-            str(folder / "tables"), label_column="label", columns=Columns(id="id")
-        ),
-        "csv": open_source(str(folder / "texts"), label_column="label", columns=Columns(id="id")),
+        "parquet": open_source(str(folder / "tables"), **beside),
+        "csv": open_source(str(folder / "texts"), **beside),
     }
 
 

@@ -47,7 +47,10 @@ class PoolGraph:
             columns[name] if name in columns else read_array(group, name)
             for name in ("row", "neighbor", "distance")
         )
-        order, mate = self.mates.last(row, neighbor, distance)
+        alike = None
+        if self.mates.groups:
+            alike = read_array(self.pool.run.group(f"mates/{block:05d}"), "mate")
+        order, mate = self.mates.last(row, neighbor, distance, alike)
         order, mate = order[:, : self.length], mate[:, : self.length]
         for name, column in lists.items():
             columns[name] = np.take_along_axis(column, order, axis=1)

@@ -130,8 +130,8 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     if report.metric is not None:
         came["metric"] = report.metric.metric
     came |= report.came_out()
-    none = {"id_column": "none", "features": "all", "exclude": "none", "by": "none"}
-    none |= dict.fromkeys(("pca", "candidates", "annotations", "annotator_column"), "none")
+    none = {"features": "all", "annotations": "none", "annotator_column": "none"}
+    none |= dict.fromkeys(("id_column", "exclude", "by", "together", "pca", "candidates"), "none")
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in given.items()

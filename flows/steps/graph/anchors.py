@@ -18,13 +18,14 @@ from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
 from flows.steps.graph.lookup import pick
+from flows.steps.graph.together import groups_of_rows
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.knn.threads import Threads
-from pipeline.noise.copies import Mates
+from pipeline.noise.copies import Mates, of_one_value
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.transition import mates_in
 from storage.arrays.exchange import Exchange
@@ -219,8 +220,9 @@ def _gather(run: Run, parts: list[str]) -> Output:
     return Output(run.write("anchors", "anchors", {n: a[order] for n, a in together.items()}))
 
 
-def find_mates(job: Job, pool: Pool, k: int) -> Mates:
-    """Which rows share labels, as the anchors' lists have it, which are longer than ``k``."""
+def find_mates(job: Job, pool: Pool, k: int, n_groups: int) -> Mates:
+    """Which rows share labels, as a column says that makes groups, or else the anchors' lists have
+    it, which are longer than ``k``."""
     threads = Threads(job.machine().threads)
 
     def find(run: Run) -> Output:
@@ -229,7 +231,13 @@ def find_mates(job: Job, pool: Pool, k: int) -> Mates:
             read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
         )
         lists = neighbor, label.astype(np.int64), distance, pool.n_rows, int(label.max()) + 1
-        mates, room = mates_in(*lists, threads), max(0, MOST_LISTED // pool.n_rows - k)
+        if n_groups:
+            group = groups_of_rows(run, neighbor)
+            most = int(of_one_value(group[:, 0], group[:, 1:]).sum(axis=1).max())
+            mates = Mates(groups=n_groups, most=most)
+        else:
+            mates = mates_in(*lists, threads)
+        room = max(0, MOST_LISTED // pool.n_rows - k)
         most = min(mates.most, neighbor.shape[1] - 1 - k, room)
         return Output([], replace(mates, most=most))
 

@@ -46,12 +46,20 @@ class Graph:
 
 
 def build(
-    job: Job, pool: Pool, scaling: Scaling, how: NeighborParams, wanted: Wanted, *, rates: bool
+    job: Job,
+    pool: Pool,
+    scaling: Scaling,
+    how: NeighborParams,
+    wanted: Wanted,
+    *,
+    rates: bool,
+    n_groups: int = 0,
 ) -> Graph:
     """The graph of a pool, built at most `TRIES` times, until its measured recall reaches the
-    target; `rates` are read off the anchors' lists where they are long enough."""
+    target; `rates` are read off the anchors' lists where they are long enough, or mates, where a
+    column makes so many groups."""
     job.task("anchors", find_anchors, pool, scaling, how.k, rates)
-    mates = job.task("mates", find_mates, pool, how.k) if rates else Mates()
+    mates = job.task("mates", find_mates, pool, how.k, n_groups) if rates else Mates()
     how = replace(how, k=how.k + mates.most)
     pairs = job.task("pairs", find_pairs, pool, scaling, how.k)
     if how.builder != "exact":

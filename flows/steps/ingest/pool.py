@@ -363,6 +363,7 @@ def _writer(run: Run, path: str, reading: _Reading, n_rows: int | None) -> Chunk
     source = reading.source
     n_features = len(source.feature_names)
     rows, named = pool_chunk_rows(n_features), {"id": source.id_name, "group": source.group_name}
+    named |= {"together": source.together_name}
     optional = [column for column, name in named.items() if name is not None]
     optional += reading.labels.optional
     return ChunkWriter(run, path, rows, n_rows, optional=optional, feature=n_features, word=WORDS)
@@ -447,6 +448,7 @@ class _Write:
         if "source_id" in self.writer.arrays:
             columns["source_id"] = self.chunk.source_id
         optional = {"id": self.chunk.id, "group": self.chunk.group, "candidates": self.chunk.label}
+        optional |= {"together": self.chunk.together}
         columns |= {name: there for name, there in optional.items() if there is not None}
         written = self.writer.chunk(self.number, **columns)
         return Output([*written, *self._annotations(run)])

@@ -17,6 +17,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
+from flows.steps.graph.together import groups_of_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
@@ -239,11 +240,12 @@ def estimate_classes(
         fitted = transition_matrix(
             neighbor,
             label.astype(np.int64),
-            pool.n_rows,
+            graph.mates.groups or pool.n_rows,
             n_classes,
             x=sampled(run, "anchors", neighbor[:, 0]),
             distance=read_array(anchors, "distance"),
             threads=machine,
+            group=groups_of_rows(run, neighbor) if graph.mates.groups else None,
         )
         sample = counted.drawn()
         near, own, votes = read_sample(sample, n_classes)

@@ -16,6 +16,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import sampled
+from flows.steps.graph.together import groups_of_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
@@ -61,7 +62,6 @@ from pipeline.noise.rates import given as known
 from pipeline.noise.transition import of_rates
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array
-from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 
@@ -176,7 +176,7 @@ def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
 
 def estimate_rates(
     job: Job,
-    pool: Pool,
+    graph: PoolGraph,
     counted: Sendings,
     grid: tuple[int, ...],
     params: Method,
@@ -187,6 +187,7 @@ def estimate_rates(
     own : k and rates of the rule's own pass, if it has one
     """
     filled, threads = counted.left(Counted), Threads(job.machine().threads)
+    pool, groups = graph.pool, graph.mates.groups
 
     def estimate(run: Run) -> Output:
         losses = np.sum([counts.losses for counts in filled], axis=0)
@@ -204,8 +205,9 @@ def estimate_rates(
                 read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
             )
             x = sampled(run, "anchors", neighbor[:, 0])
-            lists = neighbor, label, pool.n_rows, x, distance
-            estimates["crossfit"] = crossfit(*lists, threads=threads)
+            lists = neighbor, label, groups or pool.n_rows, x, distance
+            group = groups_of_rows(run, neighbor) if groups else None
+            estimates["crossfit"] = crossfit(*lists, threads=threads, group=group)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]

@@ -14,10 +14,16 @@ from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Reader, join_values, piece_rows
 from storage.sources.files import Parts, SourcePath
 from storage.sources.request import MOST_FEATURES, Request, array_names
-from storage.sources.values.labels import LABEL_BYTES, MOST_CLASSES, Labels, sets_of_mask
+from storage.sources.values.labels import (
+    LABEL_BYTES,
+    MOST_CLASSES,
+    Labels,
+    hashes,
+    sets_of_mask,
+)
 from storage.sources.values.texts import text_ids
 
-What = Literal["label", "id", "group"]
+What = Literal["label", "id", "group", "together"]
 """What an array says of rows besides their features: a column of `Chunk`."""
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
@@ -124,7 +130,7 @@ class ArrayReader:
 
 @dataclass(frozen=True)
 class LabeledReader:
-    """The features of one reader with the labels, the ids or the groups of an array, row by row."""
+    """The features of one reader with what an array says besides, row by row."""
 
     features: Reader
     labels: ArrayRows
@@ -144,6 +150,8 @@ class LabeledReader:
             values = spare[: len(block.x)]
             if self.what == "id":
                 values = text_ids(values, self.labels.name)
+            elif self.what == "together":
+                values = hashes(values)
             column: dict[str, Any] = {self.what: values}
             yield block._replace(**column)
             spare = spare[len(block.x) :]
@@ -185,19 +193,21 @@ def open_arrays(
     features, places = array_names(array.name, check_features(array), request)
     n_rows, parts, sets = array.shape[0], files("features", x), None
     reader: Reader = ArrayReader(array, places)
-    id_name, group = request.id_and_group(where, names)
+    beside = request.beside(where, names)
     label = None
     if request.with_labels:
         label = pick(where, names, *((request.label,) if request.label else ("y", "Y")))
-    beside: dict[What, str | None] = {"id": id_name, "group": group, "label": label}
-    for what, name in beside.items():
+    named: dict[What, str | None] = {"id": beside.id, "group": beside.group}
+    named |= {"together": beside.together, "label": label}
+    for what, name in named.items():
         if name is None:
             continue
         column = read(name)
         if what == "id":
             check_real(column.name, column.dtype, "ids", "iuSUT")
-        check_labels(column, n_rows, f"{what}s")
-        reader, parts = LabeledReader(reader, column, what), parts + files(f"{what}s", name)
+        role = "groups" if what == "together" else f"{what}s"
+        check_labels(column, n_rows, role)
+        reader, parts = LabeledReader(reader, column, what), parts + files(role, name)
         sets = "" if what == "label" and is_mask(column) else None
     return Source(
         kind,
@@ -207,8 +217,9 @@ def open_arrays(
         n_rows,
         parts,
         reader,
-        id_name=id_name,
-        group_name=group,
+        id_name=beside.id,
+        group_name=beside.group,
+        together_name=beside.together,
         candidates=sets,
     )
 

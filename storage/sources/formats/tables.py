@@ -6,6 +6,7 @@ import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,8 @@ from storage.errors import InputError, listed, shown
 from storage.sources.base import Source
 from storage.sources.blocks import Chunk, Floats, piece_rows
 from storage.sources.files import FileOfSource, SourcePath, readable
-from storage.sources.request import Request, Use, choose_columns, column_hint, matches
-from storage.sources.values.labels import Label, Labels, label_array, label_value
+from storage.sources.request import Beside, Request, Use, choose_columns, column_hint, matches
+from storage.sources.values.labels import Label, Labels, hashes, label_array, label_value
 from storage.sources.values.texts import (
     MISSING,
     Spelling,
@@ -61,6 +62,8 @@ class Selection:
     id: str | None = None
     group: str | None = None
     """Column that says whose label each is."""
+    together: str | None = None
+    """Column that says which rows belong together."""
     raw: bool = False
     """Whether all is read as it is stored, to be looked at."""
     use: Use = "train"
@@ -83,7 +86,8 @@ class Selection:
     @property
     def aside(self) -> list[str]:
         """What is read besides features."""
-        return [name for name in (self.label, self.id, self.group) if name is not None]
+        names = self.label, self.id, self.group, self.together
+        return [name for name in names if name is not None]
 
     @property
     def used(self) -> dict[str, None]:
@@ -109,8 +113,9 @@ class Selection:
         raw = None if self.label is None else to_labels(batch.column(self.label))
         ids = None if self.id is None else text_ids(batch.column(self.id), where)
         group = None if self.group is None else to_labels(batch.column(self.group))
+        together = None if self.together is None else hashes(to_labels(batch.column(self.together)))
         x = to_floats(batch, self.features, where, start, self.use)
-        return Chunk(x, raw, source_id, ids, group=group)
+        return Chunk(x, raw, source_id, ids, group=group, together=together)
 
 
 def to_floats(
@@ -219,12 +224,14 @@ def is_embedding(kind: pa.DataType) -> bool:
     return is_number(kind.value_type) and not types.is_dictionary(kind.value_type)
 
 
-def check_group_type(where: str, name: str, kind: pa.DataType) -> None:
-    """Raise `InputError` unless columns of this Arrow type can say whose label each is."""
+def check_group_type(where: str, name: str, kind: pa.DataType, option: str = "--by") -> None:
+    """Raise `InputError` unless columns of this Arrow type can say whose label each is, or which
+    rows belong together."""
     kind = plain_type(kind)
     if types.is_nested(kind) or types.is_binary(kind) or types.is_large_binary(kind):
         raise InputError(
-            f"{where}: --by {name!r} is {kind}; groups are text, whole numbers, booleans or dates"
+            f"{where}: {option} {name!r} is {kind}; groups are text, whole numbers, booleans or "
+            "dates"
         )
 
 
@@ -358,6 +365,7 @@ class Look:
             (wanted.label, check_label_type),
             (wanted.id, check_id_type),
             (wanted.group, check_group_type),
+            (wanted.together, partial(check_group_type, option="--together")),
         ):
             if column is not None and (kind := self.kinds.get(column)) is not None:
                 check(self.table.location.name, column, kind)
@@ -380,7 +388,7 @@ class TablesReader:
 
     def of_ids(self) -> "TablesReader":
         """The same rows with nothing but their ids."""
-        return self._selecting(features=(), label=None, group=None)
+        return self._selecting(features=(), label=None, group=None, together=None)
 
     def verbatim(self) -> "TablesReader":
         """The same rows, in whose text nothing stands for a gap."""
@@ -447,7 +455,7 @@ def open_tables(
         there = look(location, request).given(constants)
         if first is None:
             first, places = there, there.expanded(request)
-            names, label, id_column, group = _chosen(there, places, request)
+            names, label, beside = _chosen(there, places, request)
             _check_parse(location.name, there.names, request)
             features = tuple(places[name] for name in names)
         elif set(there.names) != set(first.names):
@@ -455,7 +463,7 @@ def open_tables(
                 f"{location.name}: columns {listed(there.names)} are not those of "
                 f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
-        aside = label, number, constants, id_column, group
+        aside = label, number, constants, *beside
         selection = Selection(features, *aside, request.raw, request.use)
         if not request.raw:
             there.check(selection)
@@ -473,16 +481,17 @@ def open_tables(
         n_rows=n_rows,
         parts=tuple(FileOfSource("features", file.inside(root), file) for file in files),
         reader=TablesReader(tuple(tables)),
-        id_name=id_column,
-        group_name=group,
+        id_name=beside.id,
+        group_name=beside.group,
+        together_name=beside.together,
         candidates="" if label_kind is not None and is_list(label_kind) else None,
     )
 
 
 def _chosen(
     look: Look, places: Mapping[str, Feature], request: Request
-) -> tuple[tuple[str, ...], str | None, str | None, str | None]:
-    """Feature names in the order wanted, and the columns of labels, ids and groups."""
+) -> tuple[tuple[str, ...], str | None, Beside]:
+    """Feature names in the order wanted, the column of labels, and those beside."""
     twice = len(set(look.names)) < len(look.names)
     try:
         names = list(look.names if twice else places)

@@ -1,5 +1,6 @@
 """Label values, whatever their type, as small integer codes; candidates as tuples of them."""
 
+import hashlib
 import math
 import re
 import unicodedata
@@ -82,6 +83,19 @@ def each(labels: Labels, of_value: Callable[[Any], object]) -> npt.NDArray[np.ob
     values = labels.tolist()
     made = {raw: of_value(raw) for raw in set(values)}
     return np.fromiter((made[raw] for raw in values), object, len(values))
+
+
+def hashes(values: Labels) -> npt.NDArray[np.int64]:
+    """(row,) int64 a hash of 63 bits of what each value stands for; -1 where it is missing."""
+    return each(values, _hash).astype(np.int64)
+
+
+def _hash(raw: object) -> int:
+    value = label_value(raw)
+    if value is None:
+        return -1
+    text = str(value).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") >> 1
 
 
 def as_sets(labels: Labels, separator: str) -> Labels:
