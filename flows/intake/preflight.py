@@ -37,6 +37,7 @@ from pipeline.diagnostics.health import (
     is_row_number,
     nearly_tells,
     oversampled,
+    shares_labels,
     squeezing,
 )
 from storage.errors import InputError, amount
@@ -432,6 +433,10 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
                 doubts.append(Finding(kind="id-like", columns=[name], text=text))
             else:
                 doubts.append(_one("id-like", name, f"{what}: it looks like an id", either))
+        elif shares_labels(values, y):
+            what = "rows of one value have one label, as those of a patient or a video may"
+            either = f"--together {quote(name)} or --exclude {quote(name)}"
+            doubts.append(_one("together", name, what, either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
             encoded = "--encode one-hot or " if np.nanmax(values) < MOST_CATEGORIES else ""

@@ -12,6 +12,9 @@ Values = Float64
 FEWEST_ROWS = 40
 """Rows below which nothing is said of ids and leaks."""
 FEWEST_OF_CLASS = 5
+FEWEST_TOGETHER = 100
+"""Rows that have the value of another, and values, of a column that may say what belongs together.
+"""
 MOST_RANKED = 10_000
 """Rows whose order by a column is compared with their labels."""
 SUSPICIOUS_AUROC = 0.999
@@ -56,6 +59,24 @@ def nearly_tells(values: Values, y: Int64) -> bool:
         return False
     area = auroc(values, y)
     return bool(max(area, 1 - area) > SUSPICIOUS_AUROC)
+
+
+def shares_labels(values: Values, y: Int64) -> bool:
+    """Whether rows of one value, whole numbers or codes of text, hardly ever have different labels,
+    and those of the next value have as often as by chance: a column that may say which rows belong
+    together."""
+    known = (y >= 0) & ~np.isnan(values)
+    values, y = values[known], y[known]
+    if len(y) < FEWEST_ROWS or (values != np.rint(values)).any():
+        return False
+    order = np.argsort(values, kind="stable")
+    together, differ = np.diff(values[order]) == 0, np.diff(y[order]) != 0
+    if min(together.sum(), (~together).sum()) < FEWEST_TOGETHER:
+        return False
+    share = np.bincount(y) / len(y)
+    chance = 1.0 - share @ share
+    within, beyond = differ[together].mean(), differ[~together].mean()
+    return bool(within < 0.1 * chance and beyond > 0.8 * chance)
 
 
 def auroc(values: Values, y: Int64) -> float:

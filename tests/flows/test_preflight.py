@@ -558,6 +558,25 @@ def test_copies_are_counted_by_check_and_once_in_training(
     assert "  supported: " not in said
 
 
+def test_a_column_of_persons_is_named_and_its_remedy_followed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rng = np.random.default_rng(0)
+    person, clean = rng.permutation(np.repeat(np.arange(300), 4)), rng.integers(0, 2, 300)
+    x = (rng.normal(size=(300, 4)) + 5.0 * clean[:, None] * np.eye(4)[0])[person]
+    table = pd.DataFrame(x + 0.3 * rng.normal(size=x.shape), columns=list("abcd"))
+    table["sick"] = np.where(rng.random(300) < 0.15, 1 - clean, clean)[person]
+    table["patient"] = [f"p{one}" for one in person]
+    table.to_csv(tmp_path / "t.csv", index=False)
+    found = check(tmp_path / "t.csv", "--label-column", "sick", capsys=capsys)
+    (one,) = found["findings"]
+    assert (one["kind"], one["option"]) == ("together", "--together patient or --exclude patient")
+    assert found["remedies"]["together"] == "patient"
+    train = ("train", tmp_path / "t.csv", "--label-column", "sick", "--run", tmp_path / "run")
+    assert main([*map(str, train), *shlex.split(one["option"].partition(" or ")[0]), "-q"]) == 0
+    assert "together by 'patient': 300 groups" in capsys.readouterr().out
+
+
 def test_an_oversampled_class_is_named_and_one_of_each_row_tells_its_mistakes(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

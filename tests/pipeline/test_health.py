@@ -23,6 +23,7 @@ from pipeline.diagnostics.health import (
     is_row_number,
     nearly_tells,
     oversampled,
+    shares_labels,
 )
 
 
@@ -81,6 +82,23 @@ def test_columns_that_are_something_else() -> None:
     columns = [x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]
     assert equal_columns([(one, b"") for one in columns]) == {3: 1, 4: 0, 6: 5}
     assert equal_columns([(x, b"red"), (x, b"big"), (x, b""), (x, b"red")]) == {3: 0}
+
+
+def test_a_column_of_persons_is_told_by_what_their_rows_share() -> None:
+    rng = np.random.default_rng(0)
+    person = rng.permutation(np.repeat(np.arange(200), 6))
+    label = rng.integers(0, 2, 200)
+    y, own = label[person], rng.integers(0, 2, 1200)
+    number = rng.permutation(10_000)[person].astype(float)
+    assert shares_labels(number, y)
+    assert shares_labels(number, np.where(np.arange(1200) < 15, 1 - y, y))
+    assert not shares_labels(number, own)
+    assert not shares_labels(number + 0.5, y)
+    assert not shares_labels(np.arange(1200.0), y)
+    assert not shares_labels(y + 2.0 * (person % 5), y)
+    assert not shares_labels(np.sort(number), np.sort(y)), "a file in order of its labels"
+    assert not shares_labels(number, np.full(1200, -1))
+    assert not shares_labels(number[:40], y[:40])
 
 
 def test_infinities_are_no_reason_to_warn() -> None:
