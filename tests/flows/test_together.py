@@ -73,9 +73,12 @@ def test_a_label_that_a_person_shares_is_suspect(c: int, tmp_path: Path) -> None
         assert model.support_ != "supported"
 
 
-def test_rates_of_persons_are_within_their_intervals(tmp_path: Path) -> None:
-    shuffled(tmp_path / "pool.npz", 2)
+@pytest.mark.parametrize("c", [2, 4])
+def test_rates_of_persons_are_within_their_intervals(c: int, tmp_path: Path) -> None:
+    shuffled(tmp_path / "pool.npz", c)
     report = fit(tmp_path / "pool.npz", tmp_path / "run", **OPTIONS)
+    assert "copies" not in report["reason"]
+    assert len(report["class_noise_interval"]) == c
     for low, high in report["class_noise_interval"]:
         assert low < 0.15 < high
 
