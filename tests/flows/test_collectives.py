@@ -146,6 +146,7 @@ def test_the_table_of_steps_is_that_of_runs(trained: Path, tmp_path: Path) -> No
         "plain": (table, {"rule": "rknn", "label_column": "y"}),
         "votes": (table.drop(columns="y"), {"annotations": str(tmp_path / "said.csv")}),
         "several": (several, {"by": "site", "label_column": "y"}),
+        "together": (table.assign(of=np.arange(600) // 3), {"together": "of", "label_column": "y"}),
         "sets": (several.assign(y=several.y + "|0a"), {"candidates": "|", "label_column": "y"}),
     }
     runs = [trained]
