@@ -279,7 +279,8 @@ def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int
     if some.sum() < FEWEST:
         return None
     disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
-    away, share = (beyond != own)[pure].mean(), np.bincount(label[:, 0]) / len(label)
+    away, rows = (beyond != own)[pure].mean(), np.bincount(label[:, 0], minlength=label.max() + 1)
+    share = rows / len(label)
     groups = len(np.unique(neighbor[few, 0][pure] // run))
     at_most = away + SURELY * _standard_error(away, groups)
     unrelated = 1.0 - share[beyond[pure]].mean()  # what these say if it is nothing

@@ -314,6 +314,20 @@ def test_clusters_apart_are_no_copies(n_clusters: int, size: int, rate: float) -
     assert rates == crossfit(near, given[near], len(x))
 
 
+def test_a_class_may_be_that_of_neighbors_alone() -> None:
+    """Anchors are a sample: a rare class need not be among them."""
+    rng = np.random.default_rng(5)
+    person = np.repeat(np.arange(200), 20)
+    x = (3.0 * rng.normal(size=(200, 4))[person] + rng.normal(size=(4000, 4))).astype(np.float32)
+    y = np.where(person < 150, person % 2, 2)
+    rows = np.arange(3000)
+    near, distance = nearest(x[rows], x, 199, exclude=rows)
+    near = np.column_stack([rows, near])
+    one = one_of_run(near, y[near], np.pad(distance, ((0, 0), (1, 0))), 4000)
+    assert one is None or one.run > 0
+    assert (y[near] == 2).any()
+
+
 def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     near, distance, y, _ = copied(6, 0.02, 6)
     given = np.repeat(noisy(y[::6], 0.2, 0.2, 7), 6)
