@@ -49,7 +49,7 @@ from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
-from pipeline.noise.copies import FEWEST, Mates, of_one_value
+from pipeline.noise.copies import FEWEST, Mates, most_mates, of_one_value, without_mates
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
@@ -275,17 +275,20 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 with self._timed(f"neighbors of {x.shape[0]:,} rows, {mates.most} more of each"):
                     index, distance, _, _ = self._lists(index.shape[1] + mates.most)
             least = 1 if is_auto else int(self.n_neighbors)
-            alike = None if belongs is None else of_one_value(belongs, belongs[index])
-            if alike is not None:
-                _check_others(alike, FEWEST_NEIGHBORS if is_auto else least)
-            order = mates.others(np.arange(len(index)), index, distance, least, alike)
+            if belongs is None:
+                mate = mates.among(np.arange(len(index)), index, distance)
+            else:
+                mate = of_one_value(belongs, belongs[index])
+                _check_others(mate, FEWEST_NEIGHBORS if is_auto else least)
+            order = without_mates(mate, least)
             index = np.take_along_axis(index, order, axis=1)
             distance = np.take_along_axis(distance, order, axis=1)
         lists, self._longest = self._label[index], index.shape[1]
         self.n_neighbors_ = self._choose_k(lists) if is_auto else int(self.n_neighbors)
         near = lists[:, : self.n_neighbors_]
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
-            noise = self._noise(near, anchors, reach, belongs)
+            group_of = None if belongs is None else belongs[anchors]
+            noise = self._noise(near, anchors, reach, group_of, mates.groups)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
@@ -297,9 +300,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            heard = (
-                None if mates.differ and len(self.classes_) > 2 else x
-            )  # models learn what mates share
+            # models learn what mates share
+            heard = None if mates.differ and len(self.classes_) > 2 else x
             suspects = self._suspects(index, distance, noise, heard, group)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
@@ -428,14 +430,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """As of `mates_in`, or as is known; none where rates are not read off lists."""
         if belongs is not None:
             mate = of_one_value(belongs[anchors[:, 0]], belongs[anchors[:, 1:]])
-            return Mates(groups=len(np.unique(belongs)), most=int(mate.sum(axis=1).max()))
+            return Mates(groups=len(np.unique(belongs)), most=most_mates(mate))
         if not isinstance(self.noise, str) or self.noise != "crossfit":
             return Mates()
         n, c = self._x.shape[0], len(self.classes_)
         return mates_in(anchors, self._label[anchors], reach, n, c, self._threads())
 
     def _noise(
-        self, near: Int64, anchors: Int64, reach: Float32, belongs: Int64 | None
+        self, near: Int64, anchors: Int64, reach: Float32, group: Int64 | None, n_groups: int
     ) -> Transition:
         """The matrix and how far it can be trusted."""
         n, c = self._x.shape[0], len(self.classes_)
@@ -463,10 +465,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
                 doubt=np.ones((c, c)),
             )
         x = self._x[anchors[:, 0]]
-        group = None if belongs is None else belongs[anchors]
-        n = n if belongs is None else len(np.unique(belongs))
-        more: dict[str, Any] = {"distance": reach, "threads": self._threads(), "group": group}
-        return transition_matrix(anchors, self._label[anchors], n, c, x, **more)
+        lists = anchors, self._label[anchors], n_groups or n, c, x, reach
+        return transition_matrix(*lists, threads=self._threads(), group=group)
 
     def _suspects(
         self,

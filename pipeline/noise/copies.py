@@ -74,37 +74,33 @@ class Mates:
         """Whether their features do, so that models learn of one what its mate's label is."""
         return self.apart > 0 or self.near or self.groups > 0
 
-    def last(
-        self, row: Int64, neighbor: Int64, distance: Floating, alike: Bools | None = None
-    ) -> tuple[Int64, Bools]:
-        """(list, k) order of lists, neighbors and distances (list, k), with the mates of the list's
-        row (list,) at their end; and which of that order they are. ``alike`` (list, k), where a
-        column says it: as of ``of_one_value``."""
-        if alike is not None:
-            mate = alike
-        elif self.near:
+    def among(self, row: Int64, neighbor: Int64, distance: Floating) -> Bools:
+        """(list, k) which of the neighbors in lists, with distances (list, k), are mates of the
+        list's row (list,), where no column says it."""
+        if self.near:
             there = np.where(np.isfinite(distance), distance, 0)
             reached = np.minimum(distance, there.max(axis=1, keepdims=True))
             group = copies(np.pad(reached, ((0, 0), (1, 0))))
             mate = np.arange(neighbor.shape[1]) < group[:, None]
         else:
             mate = distance == 0 if self.equal else np.abs(neighbor - row[:, None]) <= self.apart
-        mate = mate & (neighbor != ABSENT)
-        order = np.argsort(mate, axis=1, kind="stable")
-        return order, np.take_along_axis(mate, order, axis=1)
+        return np.asarray(mate & (neighbor != ABSENT))
 
-    def others(
-        self,
-        row: Int64,
-        neighbor: Int64,
-        distance: Floating,
-        least: int = 0,
-        alike: Bools | None = None,
-    ) -> Int64:
-        """(list, any) places of the others in such lists: as many as every list has, or
-        ``least``."""
-        order, mate = self.last(row, neighbor, distance, alike)
-        return order[:, : max(least, neighbor.shape[1] - int(mate.sum(axis=1).max()))]
+
+def mates_last(mate: Bools) -> tuple[Int64, Bools]:
+    """(list, k) order of lists with the mates at their end, and which of that order they are."""
+    order = np.argsort(mate, axis=1, kind="stable")
+    return order, np.take_along_axis(mate, order, axis=1)
+
+
+def without_mates(mate: Bools, least: int = 0) -> Int64:
+    """(list, any) places of the others in such lists: as many as every list has, or ``least``."""
+    return mates_last(mate)[0][:, : max(least, mate.shape[1] - most_mates(mate))]
+
+
+def most_mates(mate: Bools) -> int:
+    """Mates in a list at most."""
+    return int(mate.sum(axis=1).max())
 
 
 @dataclass(frozen=True)
@@ -265,7 +261,8 @@ def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int
     run = max(oftener, default=0)
     if not run:
         return None
-    others = Mates(run).others(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:]) + 1
+    mate = Mates(run).among(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:])
+    others = without_mates(mate) + 1
     if others.shape[1] < 9:  # fewer are not `enough`
         return None
     column = np.column_stack([np.zeros(len(neighbor), np.int64), others])

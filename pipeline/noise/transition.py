@@ -16,7 +16,7 @@ import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
-from pipeline.noise.copies import Mates, OneEach, copies, groups_of, one_of_value
+from pipeline.noise.copies import Mates, OneEach, groups_of, most_mates, one_of_value
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -116,8 +116,7 @@ def transition_matrix(
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
     if n_classes == 2:
         two = label.astype(np.int8)
-        more: dict[str, Any] = {"distance": distance, "threads": threads, "group": group}
-        return of_rates(crossfit(neighbor, two, n_rows, x, **more))
+        return of_rates(crossfit(neighbor, two, n_rows, x, distance, threads=threads, group=group))
     if group is not None:
         return _one_each(one_of_value(neighbor, label, group), n_rows, n_classes, x, threads)
     if np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
@@ -129,10 +128,8 @@ def transition_matrix(
         alone = _counted_once(one, n_rows, n_classes, x, threads)
         if alone is not None:
             verdicts = [worst([v, one.at_most]) for v in alone.class_support]
-            support, reason = (
-                worst([alone.support, one.at_most]),
-                one.reason(alone.reason, alone.class_support),
-            )
+            support = worst([alone.support, one.at_most])
+            reason = one.reason(alone.reason, alone.class_support)
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
@@ -170,13 +167,10 @@ def mates_in(
             alone = None if rates is None else of_rates(rates)
         else:
             alone = _counted_once(one, n_rows, n_classes, None, threads)
-        if alone is None:
-            continue
-        if one.every is not None:
-            return Mates(one.run, most=neighbor.shape[1] - one.every[0].shape[1])
-        if one.left_out(alone.class_support):
-            group = (distance[:, 1:] == 0).sum(axis=1) if one.exact else copies(distance)
-            return Mates(equal=one.exact, near=not one.exact, most=int(group.max()))
+        if alone is not None and one.left_out(alone.class_support):
+            mates = Mates(one.run, one.exact, near=not (one.run or one.exact))
+            mate = mates.among(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:])
+            return replace(mates, most=most_mates(mate))
     return Mates()
 
 

@@ -19,7 +19,7 @@ from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
 from flows.steps.graph import anchors
 from pipeline.estimator import RobustKNeighborsClassifier
-from pipeline.noise.copies import Mates, copies
+from pipeline.noise.copies import Mates, copies, mates_last, without_mates
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -141,7 +141,8 @@ def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, kind
     row = rng.integers(0, 50, 7)
     neighbor = rng.integers(-1, 50, (7, 12))
     distance = np.sort(rng.integers(0, 3, (7, 12)), axis=1).astype(np.float32)
-    order, last = mates.last(row, neighbor, distance)
+    mates_of_row = mates.among(row, neighbor, distance)
+    order, last = mates_last(mates_of_row)
     group = copies(np.pad(distance, ((0, 0), (1, 0))))
     for one, (places, marks) in enumerate(zip(order, last, strict=True)):
         is_mate = {
@@ -154,5 +155,5 @@ def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, kind
         assert places.tolist() == others + mate
         assert marks.tolist() == [False] * len(others) + [True] * len(mate)
     fewest = 12 - int(last.sum(axis=1).max())
-    assert mates.others(row, neighbor, distance).shape == (7, fewest)
-    assert mates.others(row, neighbor, distance, 12).shape == (7, 12)
+    assert without_mates(mates_of_row).shape == (7, fewest)
+    assert without_mates(mates_of_row, 12).shape == (7, 12)

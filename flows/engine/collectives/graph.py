@@ -16,11 +16,13 @@ from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
 from pipeline.knn.lists import ABSENT, nothing
 from pipeline.knn.places import distinct, places
-from pipeline.noise.copies import Mates
+from pipeline.noise.copies import Mates, mates_last
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
+OF_MATES = ("row", "neighbor", "distance")
+"""Columns that tell which neighbors are mates."""
 PORTION = 4096
 """Rows that a kernel sees at once, unless it wants all of a block."""
 
@@ -43,14 +45,12 @@ class PoolGraph:
         lists = {name: columns[name] for name in names if columns[name].ndim == 2}
         if not self.mates or not lists:
             return columns
-        row, neighbor, distance = (
-            columns[name] if name in columns else read_array(group, name)
-            for name in ("row", "neighbor", "distance")
-        )
-        alike = None
         if self.mates.groups:
-            alike = read_array(self.pool.run.group(f"mates/{block:05d}"), "mate")
-        order, mate = self.mates.last(row, neighbor, distance, alike)
+            mate = read_array(self.pool.run.group(f"mates/{block:05d}"), "mate")
+        else:
+            more = {name: read_array(group, name) for name in OF_MATES if name not in columns}
+            mate = self.mates.among(*((columns | more)[name] for name in OF_MATES))
+        order, mate = mates_last(mate)
         order, mate = order[:, : self.length], mate[:, : self.length]
         for name, column in lists.items():
             columns[name] = np.take_along_axis(column, order, axis=1)

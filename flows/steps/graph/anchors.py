@@ -25,7 +25,7 @@ from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
 from pipeline.knn.lists import ABSENT, empty, select
 from pipeline.knn.threads import Threads
-from pipeline.noise.copies import Mates, of_one_value
+from pipeline.noise.copies import Mates, most_mates, of_one_value
 from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.transition import mates_in
 from storage.arrays.exchange import Exchange
@@ -233,8 +233,7 @@ def find_mates(job: Job, pool: Pool, k: int, n_groups: int) -> Mates:
         lists = neighbor, label.astype(np.int64), distance, pool.n_rows, int(label.max()) + 1
         if n_groups:
             group = groups_of_rows(run, neighbor)
-            most = int(of_one_value(group[:, 0], group[:, 1:]).sum(axis=1).max())
-            mates = Mates(groups=n_groups, most=most)
+            mates = Mates(groups=n_groups, most=most_mates(of_one_value(group[:, 0], group[:, 1:])))
         else:
             mates = mates_in(*lists, threads)
         room = max(0, MOST_LISTED // pool.n_rows - k)
