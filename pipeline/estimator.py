@@ -22,12 +22,13 @@ from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
-from pipeline.blocks.scaling import Scaling
+from pipeline.blocks.scaling import FeatureStatistics, Scaling, spreads
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import (
+    PORTION,
     Suspects,
     by_models,
     suspects_of,
@@ -66,6 +67,8 @@ _ROWS: dict[str, Any] = {"dtype": np.float32, "order": "C", "accept_sparse": "cs
 LOOKED_AT = 1000
 """Rows, about, by which it is seen whether features lose digits."""
 _MISSING = ("None", "nan", "<NA>", "NaT")
+STANDARD = "seuclidean"
+"""Distances of standard scores, as SciPy has it."""
 
 
 def check_labels_are_there(y: Any) -> None:
@@ -98,6 +101,14 @@ def _check_others(alike: Bools, least: int) -> None:
             f"together: of the {alike.shape[1]} nearest of row {others.argmin()} (from 0) "
             f"{others.min()} are of other groups, at least {least} are needed; give smaller groups"
         )
+
+
+def _standard(x: Float32) -> Scaling:
+    """What makes standard scores of rows (row, feature)."""
+    statistics = FeatureStatistics(x.shape[1])
+    for start in range(0, len(x), PORTION):
+        statistics.see(x[start : start + PORTION])
+    return statistics.scaling("standard")
 
 
 def in_memory(X: Any) -> Any:
@@ -139,11 +150,12 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     objective : what the threshold of two classes serves: "accuracy", "balanced" (accuracy), or two
         costs such as "1:5", of predicting the second class where the first is true and of the
         opposite
-    metric : "euclidean" of the features as they are; "weighted": of their standard scores, weighted
-        by what each tells of the given labels; "model": of these and the logits of a model
-        that was not fitted on the row; "auto" takes the one by which neighbors predict labels
-        best, of sparse or fewer than 100 rows the first; or "cosine": rows are scaled to length 1,
-        and a row of zeros is orthogonal to all others
+    metric : "euclidean" of the features as they are; "seuclidean": of their standard scores;
+        "weighted": of these, weighted by what each tells of the given labels; "model": of these and
+        the logits of a model that was not fitted on the row; or "cosine": rows are scaled to length
+        1, and a row of zeros is orthogonal to all others. "auto" takes the one by which neighbors
+        predict labels best, one of the first two by whether the features' scales differ; of fewer
+        than 100 rows that one, and "euclidean" of sparse rows
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
     random_state : number, the seed of the search and of the sample of rows that the rates are read
@@ -363,9 +375,11 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             raise ValueError(f"objective={error}") from error
         if self.objective != "accuracy" and len(self.classes_) > 2:
             raise ValueError(f"objective={self.objective!r} is for two classes; leave it out")
-        metrics = ("auto", *LEARNED, *METRICS)
+        metrics = ("auto", STANDARD, *LEARNED, *METRICS)
         if self.metric not in metrics:
             raise ValueError(f"metric={self.metric!r}: need {' or '.join(map(repr, metrics))}")
+        if self.metric == STANDARD and issparse(x):
+            raise ValueError(f"metric={self.metric!r}: needs dense X; give metric='euclidean'")
         if self.metric in LEARNED and (issparse(x) or x.shape[0] < LEAST_ROWS):
             raise ValueError(
                 f"metric={self.metric!r}: needs dense X of at least {LEAST_ROWS} rows to learn from"
@@ -380,20 +394,26 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _learn_metric(self, x: Rows, has_graph: bool) -> None:
         """Choose the metric, on a sample of rows."""
-        self.metric_, self.metric_choice_, self._weights = self.metric, None, Scaling()
+        self.metric_, self.metric_choice_ = self.metric, None
+        self._scaling = self._weights = Scaling()
         if self.metric in METRICS:
             return
-        self.metric_ = METRICS[0]
-        if has_graph and self.metric in LEARNED:
+        if has_graph and self.metric != "auto":
             raise ValueError(
                 f"metric={self.metric!r}: a knn_graph has its own; leave one of them out"
             )
-        if issparse(x) or x.shape[0] < LEAST_ROWS or has_graph:
+        self.metric_ = METRICS[0]
+        if issparse(x) or has_graph:
             return
         rows = shuffled(len(x), self.random_state, Stream.PARTITION)[:SAMPLE_ROWS]
+        if self.metric == STANDARD or (self.metric == "auto" and spreads(x[rows]).apart):
+            self.metric_, self._scaling = STANDARD, _standard(x)
+        if self.metric == STANDARD or len(x) < LEAST_ROWS:
+            return
         with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
-                *(x[rows], self._label[rows], self.random_state, self.metric),
+                *(self._scaling.apply(x[rows]), self._label[rows], self.random_state, self.metric),
+                angles=self.metric_ != STANDARD,
                 n_rows=len(x),
                 threads=self._threads(),
             )
@@ -407,7 +427,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
 
     def _rows(self, x: Rows) -> Rows:
         """Rows whose Euclidean distances order as the metric does."""
-        return as_rows(x, self.metric_) if self.metric_ in METRICS else self._weights.apply(x)
+        if self.metric_ in METRICS:
+            return as_rows(x, self.metric_)
+        return self._weights.apply(self._scaling.apply(x))
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""

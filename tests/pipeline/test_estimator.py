@@ -505,6 +505,35 @@ def test_useless_features_are_weighed_down() -> None:
         RobustKNeighborsClassifier(metric="weighted").fit(csr_array(wide), given)
 
 
+def test_features_of_different_scales_are_standardized() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 2400)
+    x = rng.normal(size=(2400, 6)) + y[:, None]
+    given, truth = y[:600] ^ (rng.random(600) < 0.2), y[600:]
+    mixed = x * 10.0 ** np.arange(6) + 1e4
+    models = {
+        metric: RobustKNeighborsClassifier(metric=metric).fit(mixed[:600], given)
+        for metric in ("euclidean", "seuclidean", "auto")
+    }
+    right = {name: (one.predict(mixed[600:]) == truth).mean() for name, one in models.items()}
+    assert right["seuclidean"] > right["euclidean"] + 0.05
+    assert models["auto"].metric_ in ("seuclidean", "weighted", "model")
+    assert right["auto"] > right["euclidean"] + 0.05
+    scores = (mixed - mixed[:600].mean(axis=0)) / mixed[:600].std(axis=0)
+    by_scores = RobustKNeighborsClassifier(10, metric="euclidean").fit(scores[:600], given)
+    by_itself = RobustKNeighborsClassifier(10, metric="seuclidean").fit(mixed[:600], given)
+    same = by_scores.predict(scores[600:]) == by_itself.predict(mixed[600:])
+    assert same.mean() > 0.99  # float32 may order two neighbors otherwise
+    few = RobustKNeighborsClassifier().fit(mixed[:60], given[:60])
+    assert (few.metric_, few.metric_choice_) == ("seuclidean", None)
+    assert RobustKNeighborsClassifier().fit(x[:600], given).metric_ != "seuclidean"
+    with pytest.raises(ValueError, match="needs dense X; give metric='euclidean'"):
+        RobustKNeighborsClassifier(metric="seuclidean").fit(csr_array(mixed[:600]), given)
+    graph = NearestNeighbors(n_neighbors=20).fit(x[:600]).kneighbors_graph(mode="distance")
+    with pytest.raises(ValueError, match="knn_graph has its own"):
+        RobustKNeighborsClassifier(metric="seuclidean").fit(mixed[:600], given, knn_graph=graph)
+
+
 def test_verbose_tells_each_stage(capsys: pytest.CaptureFixture[str]) -> None:
     x, y, _ = gao(300, 0)
     RobustKNeighborsClassifier(5, verbose=True).fit(x, y).predict(x)
