@@ -248,15 +248,17 @@ def _beside(
     """A linear model, and trees in the part that makes given labels likeliest, where they tell more
     of them."""
     votes, x = votes.take(slice(MIX_ROWS)), x[:MIX_ROWS]
-    alone = vote_features(replace(votes, trees=model_chances(linear, x)), by)
-    says = soft_log(model_chances(trees, x)[:, :, None] / BYTE)
-    both = np.concatenate([alone, says], axis=2)
+    of_linear, of_trees = (
+        np.take_along_axis(model_chances(model, x), np.maximum(votes.code, 0), axis=1)
+        for model in (linear, trees)
+    )
+    alone = vote_features(replace(votes, trees=of_linear), by)
+    both = np.concatenate([alone, soft_log(of_trees[:, :, None] / BYTE)], axis=2)
     by_one, by_both = (fit_weights(f, votes, by, threads=threads) for f in (alone, both))
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
     if gain < LEAST_GAIN * len(x):
         return linear
-    of_linear, of_trees = by_both.weight[-2:]
-    return mixed(linear, trees, of_linear, of_trees)
+    return mixed((linear, trees), by_both.weight[-2:])
 
 
 def reach_of(distance: Floating) -> Float32:
