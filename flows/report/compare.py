@@ -177,7 +177,8 @@ def drift(before: Training, after: Training) -> Drift:
     meanings = {name: rate.meaning for name, (_, rate) in pairs.items()}
     features = _other_features(before, after)
     others = [other for other in (features, _checked(before, after)) if other is not None]
-    but = f"; {' and '.join(others)}, so this need not be the noise" if others else ""
+    beside = f"; {' and '.join(others)}" if others else ""
+    but = f"{beside}, so this need not be the noise" if others else ""
     warnings = [
         f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
         f"{c.after:.3f}, by {abs(c.change):.3f} (95 % interval of the change {c.interval[0]:+.3f} "
@@ -186,7 +187,8 @@ def drift(before: Training, after: Training) -> Drift:
         if c.verdict == "drifted"
     ]
     if after.support == "unsupported" != before.support:
-        warnings += [f"the rates were {before.support} and are unsupported, so drift is not known"]
+        no_more = f"the rates were {before.support} and are unsupported, so drift is not known"
+        warnings += [no_more + beside]
     titles = {name: rate.title for name, (_, rate) in pairs.items()}
     return Drift(
         rates=changes,
@@ -221,8 +223,10 @@ def _other_features(before: Training, after: Training) -> str | None:
 
 
 def _came_and_went(old: Sequence[object], new: Sequence[object]) -> list[str]:
-    """Values that are on one side alone, in words."""
+    """Values that are on one side alone, or that they are in another order, in words."""
     came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
+    if old != new and not (came or went):
+        return ["their order"]
     return ([f"{listed(came)} came"] if came else []) + ([f"{listed(went)} went"] if went else [])
 
 

@@ -131,6 +131,22 @@ def test_no_drift_is_claimed_where_rates_have_no_interval(part: dict[str, Any]) 
     assert found.warnings == (no_more if "support" in part else [])
 
 
+def test_what_changed_is_told_where_rates_are_known_no_more() -> None:
+    def report(support: str, features: list[str], classes: list[str]) -> TrainReport:
+        config = RunConfig.model_construct(feature_names=features)
+        rates: dict[str, Any] = {"p0": 0.3, "p0_interval": None, "p1": 0.1, "p1_interval": None}
+        kinds = {"label_values": classes, "classes": classes, "noise": "crossfit"}
+        return TrainReport.model_construct(
+            config=config, support=support, scale="none", **rates, **kinds
+        )
+
+    before = report("weak", ["a", "b"], ["ant", "bee"])
+    after = report("unsupported", ["b", "a"], ["ant", "cat"])
+    changed = "the features changed (their order) and the classes changed ('cat' came, 'bee' went)"
+    no_more = "the rates were weak and are unsupported, so drift is not known"
+    assert drift(before, after).warnings == [f"{no_more}; {changed}"]
+
+
 def test_command_in_text_and_json(runs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     a, b = str(runs / "a"), str(runs / "k")
     assert main(["compare", a, b]) == 0
