@@ -5,6 +5,7 @@ from flows.steps.queries.scoring import TRAINING, exported
 from pipeline.diagnostics.reliability import Reliability, ReliabilityCounter
 from storage.errors import InputError
 from storage.export import read_schema
+from storage.sources.files import SourcePath, readable
 from storage.sources.opening import open_source
 from storage.sources.request import Columns
 from storage.sources.values.labels import LabelCodes
@@ -49,7 +50,12 @@ def reliability(
         raise InputError(f"--scores {scores}: write the scores as .parquet and give these")
     ids = None if names[0] == "row" else names[0]
     ours = Columns(id=ids, keep=columns, group=PREDICTED)
-    source = open_source(scores, truth, column, features=columns, columns=ours)
+    with readable(f"--truth {truth}"):
+        SourcePath.of(truth).size()
+    try:
+        source = open_source(scores, truth, column, features=columns, columns=ours)
+    except InputError as error:
+        raise InputError(str(error).replace("--label-column", "--truth-column")) from error
     known = tuple(report.classes)
     codes = LabelCodes(f"--truth {truth}", known)
     foreseen = LabelCodes(f"--scores {scores}: {PREDICTED}", known)

@@ -376,6 +376,8 @@ def test_bad_input_is_one_line(
         "a row per training row": (run, "--show", made / "two.csv"),
         "give --show FILE too": (run, "--show-column", "d"),
         "of another training": (run, "--truth", made / "truth.csv", "--scores", changed),
+        "give --truth-column, one of": (run, "--truth", made / "train.csv", "--scores", scores),
+        "--truth absent.csv: no such file": (run, "--truth", "absent.csv", "--scores", scores),
     }.items():
         assert command(tmp_path, *args) == 2
         said = capsys.readouterr().err
