@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow import types
 
 from flows.intake.labels import POSTERIOR, WEIGHT
@@ -23,7 +22,7 @@ from storage.export import FLAT, MOST_IN_SHEET, check_target, ending, label_name
 from storage.redaction import bare
 from storage.runs.run import below
 from storage.sources.base import Source, unchanged
-from storage.sources.formats.tables import is_list, to_labels
+from storage.sources.formats.tables import is_list
 from storage.sources.stored import as_stored, stored_cells, stored_schema
 
 FEWEST_WRONG = 0.01
@@ -137,6 +136,8 @@ class _Cleaning:
                 "rename it and train again, or clean otherwise"
             )
         self.trained, self.source, self.params, self.stored = trained, source, params, stored
+        mended = map(report.config.parameters.get, ("corrections", "join_labels"))
+        self.has_others = params.how == "relabel" or any(mended)
         self.classes, self.matrix = report.label_values, report.matrix(trained.run)
         self.verdicts = _Verdicts(trained)
         self.n_rows = self.n_judged = self.n_suspect = 0
@@ -183,15 +184,13 @@ class _Cleaning:
         return table
 
     def _labels(self, table: pa.Table, code: Int64) -> pa.Array | pa.ChunkedArray:
-        """Labels by code, as they are spelled in the table where it has just these."""
+        """Labels by code: as they are spelled in the table where these are its own, else each class
+        in one way, as "1" and "1.0" would be two to whoever reads them."""
         named = label_names(self.classes).take(pa.array(code))
         if self.label not in table.column_names:
             return named
-        column = table.column(self.label).combine_chunks()
-        values = np.empty(len(self.classes), object)
-        values[:] = self.classes
-        same = np.asarray(to_labels(column).astype(object) == values[code], np.bool_)
-        return pc.if_else(pa.array(same), column, named.cast(column.type))
+        column = table.column(self.label)
+        return named.cast(column.type) if self.has_others else column
 
     def report(self) -> CleanReport:
         """What was written."""

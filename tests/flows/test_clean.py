@@ -158,6 +158,26 @@ def test_text_has_the_types_of_its_cells(tmp_path: Path) -> None:
     assert np.allclose(found["a"], plain["a"])
 
 
+@pytest.mark.parametrize("mended", ["relabel", "corrections", "join_labels"])
+def test_labels_that_are_not_the_cells_are_spelled_as_all_others(
+    tmp_path: Path, mended: str
+) -> None:
+    spelled = {"no": "1.50", "yes": "+2"} if mended != "join_labels" else {"no": "No ", "yes": "ye"}
+    pool = table()[["a", "b"]].assign(sick=table()["sick"].map(spelled))
+    if mended == "join_labels":
+        pool.loc[:99, "sick"] = pool["sick"][:100].str.upper()
+    source, out = str(tmp_path / "pool.parquet"), str(tmp_path / "clean.parquet")
+    pool.to_parquet(source)
+    (tmp_path / "checked.csv").write_text("row,label\n0,2\n1,1.5\n2,2\n3,1.5\n")
+    more: dict[str, Any] = {"corrections": tmp_path / "checked.csv", "join_labels": True}
+    fit(source, tmp_path / "run", label_column="sick", **{k: more[k] for k in more if k == mended})
+    how = "relabel" if mended == "relabel" else "weight"
+    report = run_clean(source, str(tmp_path / "run"), out, how=how)
+    found = pd.read_parquet(out)["sick"].value_counts()
+    assert found[[*map(str, report["classes"])]].tolist() == report["n_by_class"]
+    assert len(found) == 2
+
+
 def test_columns_that_folders_give_are_written(tmp_path: Path) -> None:
     halves = {"year=2024/kind=a": table()[:400], "year=2025/kind=b": table()[400:]}
     for name, half in halves.items():
