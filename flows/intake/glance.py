@@ -156,9 +156,10 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
             labels.append(_values(file.read(start, step), step - room))
     if not batches:
         return Glance([], None, None, 0, True)
-    table = pa.Table.from_batches(batches)
-    n_rows, whole = table.num_rows, len(starts) == 1 and table.num_rows < step and most > 0
-    columns = {name: decoded(table[name].combine_chunks()) for name in table.column_names}
+    n_rows = sum(batch.num_rows for batch in batches)
+    whole = len(starts) == 1 and n_rows < step and most > 0
+    names = batches[0].schema.names
+    columns = {name: _joined([decoded(batch[name]) for batch in batches]) for name in names}
     label = None if source.label_name is None else columns.get(source.label_name)
     if label is not None:
         check_label_type(source.files[0], str(source.label_name), label.type)
@@ -170,6 +171,19 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
         n_rows,
         whole,
     )
+
+
+def _joined(pieces: list[pa.Array]) -> pa.Array:
+    """A column by its pieces: where files have it in several types as numbers or lists of them if
+    all are, else as text."""
+    kinds = {piece.type for piece in pieces}
+    if len(kinds) > 1 and all(map(is_number, kinds)):
+        pieces = [piece.cast(pa.float64(), safe=False) for piece in pieces]
+    elif len(kinds) > 1 and all(map(is_embedding, kinds)):
+        pieces = [piece.cast(pa.list_(pa.float32()), safe=False) for piece in pieces]
+    elif len(kinds) > 1:
+        pieces = [piece.cast(pa.string()) for piece in pieces]
+    return pa.chunked_array(pieces).combine_chunks()
 
 
 def _values(pieces: Iterator[np.ndarray], count: int) -> Labels:

@@ -724,6 +724,27 @@ def test_each_place_of_a_wide_source_costs_a_row_group(tmp_path: Path) -> None:
     assert values.tolist() == [*range(128), *range(472, 600)]
 
 
+def test_files_of_other_types_are_looked_at_as_one_table(tmp_path: Path) -> None:
+    """As a column of whole numbers is of another type where one is missing."""
+    lists = pa.list_(pa.float32()), pa.list_(pa.float16(), 2)
+    parts: dict[str, tuple[list, list]] = {
+        "a": ([1, 2], [0.5, None]),
+        "site": ([7, 8], ["x", "8"]),
+        "y": ([0, 1], ["0", "1"]),
+    }
+    for part in (0, 1):
+        columns = {name: pa.array(values[part]) for name, values in parts.items()}
+        vectors = pa.array([[1.0, 2.0], [3.0, 4.0]], lists[part])
+        pq.write_table(pa.table({**columns, "v": vectors}), tmp_path / f"{part}.parquet")
+    seen = look_at(open_source(tmp_path, None, "y", raw=True))
+    values = {one.name: one.values.tolist() for one in seen.columns}
+    assert values["a"][:3] == [1.0, 2.0, 0.5]
+    assert values["v[1]"] == [2.0, 4.0] * 2
+    assert values["site"] == [0.0, 1.0, 2.0, 1.0]
+    assert [one.is_text for one in seen.columns] == [False, True, False, False]
+    assert seen.label.tolist() == [0, 1, 0, 1]
+
+
 def test_times_of_nanoseconds_are_looked_at_as_other_times(tmp_path: Path) -> None:
     """In a process of their own, which reads them without pandas."""
     y = np.arange(N) % 2
