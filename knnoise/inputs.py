@@ -224,7 +224,7 @@ def _as_table(what: str) -> Iterator[None]:
         raise
     except Exception as error:
         mixed = "Conversion failed for column" in str(error)
-        remedy = "; give its values one type, such as by astype(str)" if mixed else ""
+        remedy = "; give its values one type, by astype(float) or astype(str)" if mixed else ""
         raise InputError(f"{what} cannot be read as a table: {reason_of(error)}{remedy}") from error
 
 

@@ -188,9 +188,14 @@ def test_labels_in_memory_are_not_called_after_a_file() -> None:
         knnoise.train(x, labels=np.ones(20), **QUIET)
     mixed = pd.DataFrame(x, columns=["a", "b"]).assign(sick=[True, "False"] * 10)
     with pytest.raises(
-        InputError, match=r"column sick .*; give its values one type, such as by as"
+        InputError, match=r"column sick .*; give its values one type, .*or astype\(str\)"
     ):
         knnoise.train(mixed, label_column="sick", **QUIET)
+    typed = mixed.assign(b=[1.5, "2"] * 10, sick=mixed["sick"].astype(str))
+    with pytest.raises(InputError, match=r"column b .*; give its values one type, by astype\(fl"):
+        knnoise.train(typed, label_column="sick", **QUIET)
+    with as_files(typed.astype({"b": float})) as files:  # text would be no feature
+        assert len(open_source(files.path, None, "sick").feature_names) == 2
     complex_column = pd.DataFrame({"a": x[:, 0], "b": x[:, 1] * 1j, "sick": [0, 1] * 10})
     with pytest.raises(InputError, match=r"column 'b' holds complex numbers; give their real"):
         knnoise.train(complex_column, label_column="sick", **QUIET)
