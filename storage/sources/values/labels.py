@@ -178,7 +178,7 @@ class LabelCodes:
         """`where`: what to name in messages, the file and column. `known`: the only labels there
         may be, by code; else there may be up to `MOST_CLASSES`."""
         self.where, self.known = where, known
-        self._codes: dict[Label, int] = {value: code for code, value in enumerate(known)}
+        self._codes = places_of(known)
         self.n_missing = 0
         """Rows without a label."""
         self.first_missing: int | None = None
@@ -186,8 +186,8 @@ class LabelCodes:
 
     @property
     def values(self) -> tuple[Label, ...]:
-        """The values seen so far, by first appearance: position is code."""
-        return tuple(self._codes)
+        """Those known, or seen so far, by first appearance: position is code."""
+        return tuple(self.known or self._codes)
 
     def encode(self, raw: Labels, start: int = 0) -> npt.NDArray[np.int8] | npt.NDArray[np.int16]:
         """Codes `(row,)` of one chunk's labels, by first appearance; -1 where missing. int8, or

@@ -176,6 +176,14 @@ def test_codes_take_a_byte_up_to_256_classes(n: int, kind: str) -> None:
     assert np.array_equal(remap[np.concatenate(parts)], np.arange(n)[::-1])
 
 
+def test_known_booleans_may_be_text() -> None:
+    """As files of text have them, those of scores too."""
+    codes = LabelCodes(known=(False, True))
+    given = np.array(["True", "false", "FALSE", True, 0], object)
+    assert codes.encode(given).tolist() == [1, 0, 0, 1, 0]
+    assert codes.values == (False, True)
+
+
 def test_label_errors() -> None:
     codes = LabelCodes("t.csv, column 'y'", ("a", "b"))
     codes.encode(np.array(["a", "b", "a"]))
