@@ -5,6 +5,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from shlex import quote
 from typing import Any
 
@@ -172,7 +173,10 @@ def checked(params: CheckParams) -> Health:
 def _check_corrections(health: Health, params: CheckParams, path: str) -> None:
     """`InputError` where training would refuse the corrections; of a source that was not all looked
     at, for what it knows of rows and labels without reading on."""
-    used = with_corrections(own_source(params, with_labels=True), path).corrections
+    source = own_source(params, with_labels=True)
+    joined = joined_by(dict(health.label_counts)) if params.join_labels else {}
+    source = replace(source, coding=replace(source.coding, joined=joined))
+    used = with_corrections(source, path).corrections
     assert used is not None
     whole = health.n_rows == health.looked_at
     values = [value for value, _ in health.label_counts] if whole else used.values

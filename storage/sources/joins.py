@@ -320,7 +320,8 @@ def with_corrections(source: Source, path: str) -> Source:
             f"give the corrections of this source{'' if source.id_name is None else by_id}"
         )
     row, label, n_conflicts = latest.agreed()
-    corrections = Corrections(part, row, label, latest.values, n_conflicts)
+    values = tuple(source.coding.join(objects(latest.values)))
+    corrections = Corrections(part, row, label, values, n_conflicts)
     return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 

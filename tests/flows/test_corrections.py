@@ -13,6 +13,7 @@ import pytest
 from runs import PoolWriter, fit, results
 
 from flows.cli import main
+from flows.intake.preflight import run_check
 from flows.report.compare import drift
 from flows.report.content import train_text
 from flows.report.kinds import TrainReport
@@ -133,6 +134,19 @@ def test_true_and_false_of_a_table_of_text(tmp_path: Path, pool: PoolWriter) -> 
     options = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
     report = fit(tmp_path / "pool.parquet", tmp_path / "run", **options)
     assert (report["corrections"]["n_rows"], report["label_values"]) == (2, [False, True])
+
+
+def test_labels_that_are_joined_may_be_checked_in_any_spelling(tmp_path: Path) -> None:
+    """As the source has them."""
+    x = np.random.default_rng(0).normal(size=(300, 2))
+    table = pd.DataFrame(x, columns=["a", "b"]).assign(sick=np.where(x[:, 0] > 0, "yes", "no"))
+    table.loc[:29, "sick"] = table["sick"][:30].str.upper()
+    table.to_csv(tmp_path / "pool.csv", index=False)
+    (tmp_path / "checked.csv").write_text("row,label\n7,YES\n99,No\n")
+    more = {"label_column": "sick", "corrections": str(tmp_path / "checked.csv")}
+    report = fit(tmp_path / "pool.csv", tmp_path / "run", join_labels=True, **more)
+    assert (report["corrections"]["n_rows"], report["label_values"]) == (2, ["no", "yes"])
+    assert run_check(str(tmp_path / "pool.csv"), join_labels=True, **more)["n_rows"] == 300
 
 
 BAD = {
