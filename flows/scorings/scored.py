@@ -23,7 +23,14 @@ from flows.report.review import LOG
 from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested, ingested
-from flows.steps.ingest.transform import METRIC, PROJECTION, TREES, transform
+from flows.steps.ingest.transform import (
+    METRIC,
+    PROJECTION,
+    TREES,
+    check_probabilities,
+    metric_used,
+    transform,
+)
 from flows.steps.queries import scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
@@ -266,6 +273,8 @@ def _score(job: Job, source: Source, model: searching.Model, training: PoolRepor
         read = job.task("ingest", read_queries, source, training.classes, as_read)
     else:
         read = prepare_queries(job, source, training.classes, model, by)
+    if (metric := metric_used(model.run)) is not None:
+        check_probabilities(source.files[0], metric.columns, read.feature_names, read.statistics)
     queries = read.pool(job.run, "queries")
     searched = job.task("search", searching.search_queries, queries, model)
     recall, totals = job.task("scores", scoring.write_scores, queries, model, searched)

@@ -412,6 +412,11 @@ def test_probabilities_of_a_model_are_a_metric(
     assert main(["score", str(tmp_path / "less.parquet"), *score]) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert "p_cat" in line
+    percent = {**new, "p_dog": 100 * new["p_dog"]}
+    pq.write_table(pa.table(percent), tmp_path / "percent.parquet")
+    assert main(["score", str(tmp_path / "percent.parquet"), *score]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "percent.parquet: column 'p_dog' holds " in line
 
 
 @pytest.mark.parametrize(

@@ -222,12 +222,7 @@ def probability_columns(
         if name.startswith(prefix) and name not in wanted:
             raise InputError(f"{given}: column {name!r} is of no class; rename it or leave it out")
     columns = tuple(names.index(name) for name in wanted)
-    for name, at in zip(wanted, columns, strict=True):
-        for value in (statistics["minimum"][at], statistics["maximum"][at]):
-            if not 0 <= value <= 1:
-                raise InputError(
-                    f"{given}: column {name!r} holds {value:g}; probabilities lie from 0 to 1"
-                )
+    check_probabilities(given, columns, names, statistics)
     sample = run.group("samples/partition")
     total = read_array(sample, "x")[:, columns].sum(axis=1, dtype=np.float64)
     worst = int(np.abs(total - 1.0).argmax())
@@ -237,6 +232,21 @@ def probability_columns(
             f"{given}: those of row {row} add up to {total[worst]:.4g}; they must add up to 1"
         )
     return columns
+
+
+def check_probabilities(
+    where: str,
+    columns: tuple[int, ...],
+    names: Sequence[str],
+    statistics: Mapping[str, list[float]],
+) -> None:
+    """Raise `InputError` where some of the columns hold what is no probability."""
+    for at in columns:
+        for value in (statistics["minimum"][at], statistics["maximum"][at]):
+            if not 0 <= value <= 1:
+                raise InputError(
+                    f"{where}: column {names[at]!r} holds {value:g}; probabilities lie from 0 to 1"
+                )
 
 
 def learn_transform(
