@@ -147,7 +147,7 @@ def score(
     ):
         given = {"source": files.path, "run": trained.run, "out": target}
         summary = call("score", {**files.ids, **options, **given})
-        return Scores(_lasting(target), summary, trained.label_values)
+        return Scores(_lasting(target), summary, trained.label_values, files.index)
 
 
 def open_run(run: str | os.PathLike[str]) -> Training:

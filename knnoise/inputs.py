@@ -30,6 +30,8 @@ class Source:
     labels: str | None
     ids: dict[str, str]
     """`id_column`, made of a data frame's index; nothing where that only counts the rows."""
+    index: Any
+    """That of a data frame of pandas, else None."""
 
 
 @contextmanager
@@ -58,7 +60,8 @@ def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> I
             )
         with _with_room():
             labels = _labels(labels, Path(folder))
-        yield Source(path, labels, ids)
+        rows = source.index if _is_of(source, "pandas") and hasattr(source, "columns") else None
+        yield Source(path, labels, ids, rows)
 
 
 @contextmanager

@@ -277,11 +277,18 @@ class Scores:
     """Their file."""
     summary: dict[str, Any] = field(repr=False, hash=False)
     label_values: list[Any] = field(repr=False, hash=False)
+    index: pd.Index[Any] | None = field(default=None, repr=False, hash=False, compare=False)
+    """That of the rows, of a data frame of pandas."""
 
     @property
     def frame(self) -> pd.DataFrame:
-        """A row for each scored row: ids, posterior, predicted label as given."""
-        return _read(self.path)
+        """A row for each scored row: ids, posterior, predicted label as given; those of a data
+        frame by its index, so that they can be columns of it."""
+        table = _read(self.path)
+        if self.index is None:
+            return table
+        rows = self.index[table["row"]]
+        return table.set_axis(rows.set_names([None] * rows.nlevels))
 
     def __str__(self) -> str:
         from flows.report.content import score_text, scoring

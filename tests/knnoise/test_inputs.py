@@ -332,6 +332,20 @@ def test_an_index_names_the_rows_whose_labels_are_wanted(tmp_path: Path) -> None
     assert wanted["patient"].tolist() == table.index[wanted["row"]].tolist()
 
 
+def test_scores_can_be_a_column_of_the_frame_whatever_its_index(tmp_path: Path) -> None:
+    table = frame()[["a", "flag", "sick"]].reset_index()
+    options = {"label_column": "sick", "id_column": "patient", "k": 10, **QUIET}
+    trained = knnoise.train(table, tmp_path / "run", impute="drop", **options)
+    new = table.sample(frac=1.0, random_state=0)
+    new.iloc[3, new.columns.get_loc("a")] = np.nan
+    levels = new.set_index([new.index, new.index])
+    for rows in (new, new.reset_index(drop=True), new.set_index("patient"), levels):
+        found = knnoise.score(rows, trained, **QUIET).frame
+        beside = rows.assign(at=found["row"])["at"].dropna()
+        assert beside.tolist() == [0, 1, 2, *range(4, len(rows))]
+        assert len(found.merge(table, on="patient")) == len(found)  # no level is called so
+
+
 def test_an_index_is_no_feature_where_a_column_names_the_rows(tmp_path: Path) -> None:
     table = frame()[["a", "flag", "sick"]].reset_index()
     mixed = table.sample(frac=1.0, random_state=0)  # whose index are numbers in disorder
