@@ -97,7 +97,7 @@ def train(
         folder = _lasting(to_make(name))
         given = {"source": files.path, "labels": files.labels, "run": folder}
         summary = call("train", {**files.ids, **options, **given})
-    return Training(folder, summary)
+        return Training(folder, summary, files.index)
 
 
 def _lasting(path: str) -> str:

@@ -40,6 +40,8 @@ class Training:
     """Folder of the run."""
     summary: dict[str, Any] = field(repr=False, hash=False)
     """The report, as `report.json` holds it."""
+    index: pd.Index[Any] | None = field(default=None, repr=False, hash=False, compare=False)
+    """That of the rows, of a data frame of pandas that `train` was given."""
 
     def __fspath__(self) -> str:
         """It stands for its folder where a path is wanted, as for `compare_with`."""
@@ -153,12 +155,14 @@ class Training:
 
     @property
     def label_issues(self) -> pd.DataFrame:
-        """A row for each training row: ids, given and predicted label, quality (low is bad)."""
+        """A row for each training row: ids, given and predicted label, quality (low is bad); those
+        of a data frame that `train` was given by its index, so that they can be columns of it."""
         return self._table("label_issues")
 
     @property
     def data_issues(self) -> pd.DataFrame:
-        """A row for each training row: ids, outlier score, near duplicates and data value."""
+        """A row for each training row: ids, outlier score, near duplicates and data value; by the
+        same index."""
         return self._table("data_issues")
 
     def _table(self, name: str) -> pd.DataFrame:
@@ -169,7 +173,7 @@ class Training:
             raise InputError(f"{self.run}: the run is gone; open it by open_run where it is")
         path = f"{self.run.rstrip('/')}/{name}.parquet"
         with undamaged(path):
-            return _read(path)
+            return _indexed(_read(path), self.index)
 
     def suspects(self, n: int = 20) -> pd.DataFrame:
         """The n rows whose given label is most likely wrong, the worst first."""
@@ -284,11 +288,7 @@ class Scores:
     def frame(self) -> pd.DataFrame:
         """A row for each scored row: ids, posterior, predicted label as given; those of a data
         frame by its index, so that they can be columns of it."""
-        table = _read(self.path)
-        if self.index is None:
-            return table
-        rows = self.index[table["row"]]
-        return table.set_axis(rows.set_names([None] * rows.nlevels))
+        return _indexed(_read(self.path), self.index)
 
     def __str__(self) -> str:
         from flows.report.content import score_text, scoring
@@ -340,6 +340,14 @@ def _group(group: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
 _CELL = re.compile(r'("(?:[^"]|"")*"|[^",\n]*)[,\n]')
 _HEAD = 1 << 16
 """Characters of a CSV by which its text is known."""
+
+
+def _indexed(table: pd.DataFrame, index: pd.Index[Any] | None) -> pd.DataFrame:
+    """A table of rows with their index, without its name, as a column may be called so."""
+    if index is None:
+        return table
+    rows = index[table["row"]]
+    return table.set_axis(rows.set_names([None] * rows.nlevels))
 
 
 def _read(path: str) -> pd.DataFrame:

@@ -53,8 +53,9 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Training:
 
 @pytest.fixture(scope="module")
 def expected(trained: Training) -> pd.DataFrame:
-    """What it finds."""
-    return trained.label_issues
+    """What it finds, of rows that nothing names."""
+    assert trained.label_issues.index.equals(frame().index)
+    return trained.label_issues.reset_index(drop=True)
 
 
 def test_a_review_says_that_the_table_was_in_memory(trained: Training) -> None:
@@ -344,6 +345,12 @@ def test_scores_can_be_a_column_of_the_frame_whatever_its_index(tmp_path: Path) 
         beside = rows.assign(at=found["row"])["at"].dropna()
         assert beside.tolist() == [0, 1, 2, *range(4, len(rows))]
         assert len(found.merge(table, on="patient")) == len(found)  # no level is called so
+    again = knnoise.train(new, tmp_path / "new", impute="drop", **options)
+    for found in (again.label_issues, again.data_issues):
+        assert (
+            new.assign(at=found["patient"])["at"].dropna() == new["patient"].drop(new.index[3])
+        ).all()
+    assert knnoise.open_run(again.run).label_issues.index[:2].tolist() == [0, 1]
 
 
 def test_an_index_is_no_feature_where_a_column_names_the_rows(tmp_path: Path) -> None:
