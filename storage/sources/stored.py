@@ -73,13 +73,24 @@ def stored_cells(source: Source, schema: pa.Schema) -> Iterator[tuple[int, pa.Ta
             if source.format.content == "texts" and field.type != pa.string():
                 column = _values(column, source)
             try:
-                columns.append(column.cast(field.type))
+                columns.append(_as_first(column, field.type))
             except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
                 raise InputError(
                     f"{source.files[0]}: column {field.name!r} is {field.type} there, and "
                     f"{column.type} from row {first:,} on; give files of one type"
                 ) from error
         yield first, pa.Table.from_arrays(columns, schema=schema)
+
+
+def _as_first(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """A column with the type that it has in the first file; raises `ArrowInvalid` where numbers
+    would become others, of which Arrow alone lets fractions become booleans or be rounded."""
+    made = column.cast(kind)
+    if column.type in (pa.float32(), pa.float64()) and kind != column.type:
+        is_other = pc.not_equal(made.cast(column.type), column)
+        if pc.any(pc.and_(is_other, pc.is_finite(column))).as_py():
+            raise pa.ArrowInvalid("numbers are rounded")
+    return made
 
 
 def _together(source: Source) -> Iterator[tuple[int, pa.RecordBatch]]:

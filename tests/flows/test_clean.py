@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 import pytest
 from classes import clouds, names
@@ -319,6 +320,33 @@ def test_what_cannot_be_cleaned_is_refused_in_one_line(
         assert not (tmp_path / out).exists()
     with pytest.raises(InputError, match="the DataFrame: is not what"):
         open_run(run).clean(table(N - 1))
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        (np.zeros(N, np.bool_), np.full(N, 0.5), "is bool there, and double from row 600 on"),
+        (np.zeros(N, np.float32), np.full(N, 0.1), "is float there, and double from row 600 on"),
+        (np.zeros(N, np.float32), np.append(np.full(N - 1, 0.5), np.nan), None),
+    ],
+)
+def test_no_number_becomes_another_by_the_type_of_the_first_file(
+    first: npt.NDArray[Any], then: npt.NDArray[Any], message: str | None, tmp_path: Path
+) -> None:
+    source = tmp_path / "pool"
+    source.mkdir()
+    for name, flag in (("a", first), ("b", then)):
+        table().drop(columns=ASIDE).assign(flag=flag).to_parquet(source / f"{name}.parquet")
+    fit(source, tmp_path / "run", label_column="sick", impute="median")
+    call = str(source), str(tmp_path / "run"), str(tmp_path / "clean.parquet")
+    if message is None:
+        run_clean(*call, how="weight")
+        found = pd.read_parquet(tmp_path / "clean.parquet")["flag"]
+        assert found.equals(pd.Series(np.append(first, then).astype(np.float32), name="flag"))
+        return
+    with pytest.raises(InputError, match=f"column 'flag' {message}; give files of one type"):
+        run_clean(*call, how="weight")
+    assert not (tmp_path / "clean.parquet").exists()
 
 
 @pytest.mark.parametrize("noisy", [False, True])
