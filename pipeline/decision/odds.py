@@ -165,37 +165,39 @@ def weighed_vote(
 def hear_models(
     vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
 ) -> tuple[WeighedVote, Float64, Forests | None]:
-    """The vote that hears boosted trees and a linear function, too, its features, and these models;
-    the vote as it was, and None, where they tell nothing more of the given labels. They are mixed
-    as they make those likeliest beside the vote.
+    """The vote that hears boosted trees, too, its features, and the trees; the vote as it was, and
+    None, where they tell nothing more of the given labels. A linear function is mixed with them
+    where the vote tells more by both, and stands for them where features are too many for trees.
 
     They learn from the features what the vote without them and the given labels take for the
-    likelier class, which lacks most mistakes, and trees also the given labels, which repeat none of
-    the vote's; and those of a row have not seen what is said of it.
+    likelier class, and those of a row have not seen what is said of it.
 
     count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
     """
     odds, by = vote.features(count), vote.assumed.correction()
     likely = (vote.log_odds(odds) + own_odds(given, by) >= 0).astype(np.int64)
-    trees = [fit_some(x, label, threads) for label in (likely, given.astype(np.int64))]
-    linear = fit_linear(x, likely, 2, threads)
-    models = [one for one in (*trees, linear) if one is not None]
+    trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
 
-    def hearing(*models: Forests) -> tuple[OddsWeights, Float64]:
+    def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
         features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])
-        return _weights(features, given, vote.assumed), features
+        heard = replace(vote, weights=_weights(features, given, vote.assumed))
+        says = _log_likelihood(heard.log_odds(features), given, by).mean()
+        return heard, features, float(says)
 
-    parts = hearing(*models)[0].weight[odds.shape[1] :]
-    if not any(parts):
+    models = linear if trees is None else trees
+    if models is None:
         return vote, odds, None
-    mix = mixed(models, parts)
-    weights, features = hearing(mix)
-    heard = replace(vote, weights=weights, trees=mix.digest)
-    gain = _log_likelihood(heard.log_odds(features), given, by)
-    gain -= _log_likelihood(vote.log_odds(odds), given, by)
-    if gain.mean() < (LEAST_GAIN if any(trees) else LINEAR_GAIN):
+    heard, features, says = hearing(models)
+    if trees is not None and linear is not None:
+        both, _, more = hearing(trees, linear)
+        if more - says >= LINEAR_GAIN:
+            of_trees, of_linear = both.weights.weight[-2:]
+            models = mixed(linear, trees, of_linear, of_trees)
+            heard, features, says = hearing(models)
+    gain = says - _log_likelihood(vote.log_odds(odds), given, by).mean()
+    if gain < (LINEAR_GAIN if trees is None else LEAST_GAIN):
         return vote, odds, None
-    return heard, features, mix
+    return replace(heard, trees=models.digest), features, models
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:
