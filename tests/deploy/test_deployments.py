@@ -162,7 +162,7 @@ def test_runs_that_are_cancelled_that_crash_and_that_fall_silent_are_resumed(
             kill_tree(process.pid)
         prefect.wait(submitted, "Crashed")
         wait_for(lambda: prefect.log(submitted).count(told) == 2, 60, every=1.0)
-        silent_runs_are_crashed(prefect, seconds=35)
+        silent_runs_are_crashed(prefect, seconds=50)
         let(6)
         prefect.call(*told.split())
         held_at(6)
