@@ -406,13 +406,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if issparse(x) or has_graph:
             return
         rows = shuffled(len(x), self.random_state, Stream.PARTITION)[:SAMPLE_ROWS]
-        if self.metric == STANDARD or (self.metric == "auto" and spreads(x[rows]).apart):
+        sample = x[rows]
+        if self.metric == STANDARD or (self.metric == "auto" and spreads(sample).apart):
             self.metric_, self._scaling = STANDARD, _standard(x)
         if self.metric == STANDARD or len(x) < LEAST_ROWS:
             return
         with self._timed(f"metric, on {len(rows):,} rows"):
             self.metric_choice_, self._weights = choose_metric(
-                *(self._scaling.apply(x[rows]), self._label[rows], self.random_state, self.metric),
+                *(self._scaling.apply(sample), self._label[rows], self.random_state, self.metric),
                 angles=self.metric_ != STANDARD,
                 n_rows=len(x),
                 threads=self._threads(),
