@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
+from pipeline.blocks.logits import can_learn
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
@@ -314,7 +315,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             # models learn what mates share
             heard = None if mates.differ and len(self.classes_) > 2 else x
-            suspects = self._suspects(index, distance, noise, heard, group)
+            seek = group is None and not mates.differ and can_learn(x.shape[1])
+            suspects = self._suspects(index, distance, noise, heard, group, seek)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
@@ -498,12 +500,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         noise: Transition,
         x: Rows | None,
         group: Int64 | None,
+        seek: bool,
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
             suspects, self._weighed, self._forests = suspects_of_two(
-                index, distance, self._label, noise.rates, drawn, x, self._threads(), group
+                *(index, distance, self._label, noise.rates, drawn, x, self._threads()),
+                *(group, seek),
             )
             return suspects
         c = len(self.classes_)
@@ -512,7 +516,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         wrong = contradicted(votes_among(index, self._label, c, drawn))
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first, self._forests = suspects_of(
-            index, distance, self._label, self._by, drawn, x, self._threads(), group
+            *(index, distance, self._label, self._by, drawn, x, self._threads()),
+            *(group, seek),
         )
         return suspects
 

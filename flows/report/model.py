@@ -20,11 +20,11 @@ from pipeline.blocks.metric import MetricChoice
 from pipeline.blocks.partition import Halo
 from pipeline.decision.choose_k import Choice
 from pipeline.diagnostics.file_order import FileOrder
-from pipeline.diagnostics.segments import Segment
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
+from pipeline.noise.segments import Segment
 from storage.arrays.groups import read_array
 from storage.errors import InputError
 

@@ -45,7 +45,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.decision.whose import of_two, own_likelihood
+from pipeline.decision.whose import Place, of_two, own_likelihood
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -82,6 +82,8 @@ class OddsWeights:
     reach: Reach | None = None
     mistaken: float = 0.0
     """As of `quality.Weights`."""
+    places: tuple[Place, ...] = ()
+    """The same."""
 
 
 @dataclass(frozen=True)

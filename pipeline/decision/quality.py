@@ -34,7 +34,7 @@ from pipeline.blocks.logits import (
     mixed,
 )
 from pipeline.decision.class_votes import BYTE, NONE, ClassVotes, class_votes, vote_sizes
-from pipeline.decision.whose import own_likelihood
+from pipeline.decision.whose import Place, own_likelihood
 from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
@@ -122,6 +122,8 @@ class Weights:
     second pass."""
     trees: str = ""
     """Digest of the models that are heard; of the first pass."""
+    places: tuple[Place, ...] = ()
+    """Where labels are wrong more often; of the second pass."""
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ sample of rows. Rows of a block can be given in any order and in any portions. O
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import expit
@@ -49,7 +49,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
-from pipeline.decision.whose import of_two, wrong_rates
+from pipeline.decision.whose import find_places, of_two, place_of, place_rates, wrong_rates
 from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates
@@ -149,10 +149,12 @@ def suspects_of(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
+    seek: bool = False,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and models, that are heard,
     where features ``x`` (row, feature), dense or sparse, are given; ``group`` (row,): whose labels
-    they are, where that is known.
+    they are, where that is known; ``seek`` the places of ``x`` where they are wrong more often,
+    where it is not.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
@@ -178,17 +180,17 @@ def suspects_of(
     few = np.array_split(sample, -(-len(sample) // PORTION))
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
     second = fit_weights(sampled, votes.take(sample), by, reach[sample], threads)
-    rates = None
-    if group is not None:
+    whose = None
+    if group is not None or seek:
         before = chances(sampled, votes.code[sample], second, reach[sample]).chance
-        known = before, votes.code[sample], label[sample], group[sample]
-        rates = wrong_rates(*known, by.matrix, int(group.max()) + 1)
+        known = before, votes.code[sample], label
+        whose = _whose(*known, sample, by.matrix, x, group)
 
     def judged_of(rows: slice) -> Suspects:
         some = votes.take(rows)
         wrong = None
-        if rates is not None and group is not None:
-            wrong = rates[group[rows, None], np.maximum(some.code, 0)]
+        if whose is not None:
+            wrong = whose.rates[whose.group[rows, None], np.maximum(some.code, 0)]
         return second_pass(features(rows), reach[rows], some, by, second, wrong)
 
     judged = [judged_of(rows) for rows in portions]
@@ -196,9 +198,40 @@ def suspects_of(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),
         np.concatenate([part.likely_class for part in judged]),
-        rates,
+        whose.rates if whose is not None and group is not None else None,
     )
     return suspects, first, forests
+
+
+class _Whose(NamedTuple):
+    """Whose labels those of a pool are, or where they lie, and how often each is wrong."""
+
+    group: Int64
+    """(row,), -1 for the whole."""
+    rates: Float64
+    """(group + 1, class)"""
+
+
+def _whose(
+    chance: Float64,
+    code: Int32,
+    label: Integers,
+    sample: Int64,
+    matrix: Float64,
+    x: Any,
+    group: Int64 | None,
+) -> _Whose | None:
+    """By chances and codes of a sample's rows, and labels of all; the places of ``x`` where groups
+    are not known; None where there are none."""
+    known = chance, code, label[sample]
+    if group is not None:
+        rates = wrong_rates(*known, group[sample], matrix, int(group.max()) + 1)
+        return _Whose(group, rates)
+    places = find_places(dense(x[sample]), *known, matrix)
+    if not places:
+        return None
+    parts = [place_of(places, dense(x[at : at + PORTION])) for at in range(0, len(label), PORTION)]
+    return _Whose(np.concatenate(parts), place_rates(places, matrix))
 
 
 def suspects_of_two(
@@ -210,6 +243,7 @@ def suspects_of_two(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
+    seek: bool = False,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
@@ -233,11 +267,11 @@ def suspects_of_two(
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     says = odds.odds_around(evidence, around, reach, second)
     whose = None
-    if group is not None:
-        known = *of_two(expit(says[sample])), label[sample], group[sample]
-        whose = wrong_rates(*known, by.matrix, int(group.max()) + 1)
-    own = odds.own_odds(given, by, None if whose is None else whose[group])
+    if group is not None or seek:
+        whose = _whose(*of_two(expit(says[sample])), label, sample, by.matrix, x, group)
+    own = odds.own_odds(given, by, None if whose is None else whose.rates[whose.group])
     quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)
-    return Suspects(quality, issue, likely, whose), first, forests
+    known = whose.rates if whose is not None and group is not None else None
+    return Suspects(quality, issue, likely, known), first, forests

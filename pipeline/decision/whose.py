@@ -5,15 +5,25 @@ against the chances of its rows, tell how often it is wrong about each class: th
 are found by expectation and maximization (Dawid & Skene 1979, of one label a row). They are drawn
 to the whole's as far as labels held out ask for it: where classes overlap, groups that do not
 differ look as if they did.
+
+Where nobody says whose labels they are, the places of the feature space where labels look wrong
+more often stand for groups: leaves of a small tree of the chance that a row's label is wrong. A
+place's rates are the whole's or higher, and only where labels held out are surely likelier by them:
+of overlap a tree makes places, too, and rates below the whole's would hide what is wrong there.
 """
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import AnyArray, Bools, Float64, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, Integers
+from pipeline.noise.segments import Bound, inside, leaves, sample_rows
 
 DRAWN = (5.0, 20.0, 80.0)
 """Mistakes, as the whole's rates expect them, that may draw a group's rate to the whole's."""
@@ -24,6 +34,19 @@ LEAST_GAIN = 1.0
 """Nats that labels held out have to be likelier by, all together, for groups to differ."""
 MOST = 0.95
 """Rate at which a group may be wrong."""
+FEWEST = 100
+"""Rows of a place at least, or a thirtieth of all."""
+SURE_GAIN = 10.0
+"""Nats that labels held out have to be likelier by for places to differ."""
+
+
+@dataclass(frozen=True)
+class Place:
+    """A part of the feature space whose labels are wrong more often than the whole's."""
+
+    bounds: tuple[Bound, ...]
+    wrong: list[float]
+    """(class,) P(given another | true)"""
 
 
 class Attributed(NamedTuple):
@@ -48,7 +71,13 @@ class Attributed(NamedTuple):
 
 
 def wrong_rates(
-    chance: Float64, code: Int32, given: Integers, group: Integers, matrix: Float64, n_groups: int
+    chance: Float64,
+    code: Int32,
+    given: Integers,
+    group: Integers,
+    matrix: Float64,
+    n_groups: int,
+    are_places: bool = False,
 ) -> Float64:
     """(group + 1, class) P(given another | true) of each group; of the whole in the last row, which
     are also those of nobody's labels, -1.
@@ -59,6 +88,7 @@ def wrong_rates(
         which classes these are, -1 for none
     given, group : (row,) labels by code, others for none, and whose they are, -1 for nobody's
     matrix : (class, class) P(given | true) of the whole, row = true class
+    are_places : whether groups are places, which are no less often wrong than the whole
     """
     known, whole = (group >= 0) & (given >= 0) & (given < len(matrix)), 1.0 - np.diag(matrix)
     slot, own, who = np.maximum(code, 0), given.astype(np.int64), group.astype(np.int64)
@@ -71,12 +101,17 @@ def wrong_rates(
         likely = of.together(matrix, rates).sum(axis=1)
         return float(np.log(np.maximum(likely, 1e-12)).sum())
 
-    best, rates = sum(log_likelihood(of, all_alike) for of, _ in parts) + LEAST_GAIN, all_alike
+    def fit(by: Attributed, drawn: float) -> Float64:
+        likeliest = _likeliest(by, matrix, all_alike, drawn)
+        return np.maximum(likeliest, whole) if are_places else likeliest
+
+    gain = SURE_GAIN if are_places else LEAST_GAIN
+    best, rates = sum(log_likelihood(of, all_alike) for of, _ in parts) + gain, all_alike
     for drawn in DRAWN:
-        fits = [_likeliest(by, matrix, all_alike, drawn) for _, by in parts]
+        fits = [fit(by, drawn) for _, by in parts]
         of_both = sum(log_likelihood(of, fit) for (of, _), fit in zip(parts, fits, strict=True))
         if of_both > best:
-            best, rates = of_both, _likeliest(rows, matrix, all_alike, drawn)
+            best, rates = of_both, fit(rows, drawn)
     return rates
 
 
@@ -97,6 +132,47 @@ def _likeliest(rows: Attributed, matrix: Float64, rates: Float64, drawn: float) 
         toward = np.minimum(times[:, None] * whole, MOST)
         rates = np.minimum((wrong + ROWS * drawn * toward) / (total + ROWS * drawn), MOST)
     return rates
+
+
+def find_places(
+    x: Float32, chance: Float64, code: Int32, given: Integers, matrix: Float64
+) -> tuple[Place, ...]:
+    """The places of a sample whose labels are wrong more often; none where nothing is sure.
+
+    x : (row, feature); the others as of ``wrong_rates``
+    """
+    known = np.flatnonzero((given >= 0) & (given < len(matrix)))
+    known = known[:: -(-len(known) // sample_rows(x.shape[1])) or 1]
+    if len(known) < 2 * FEWEST:
+        return ()
+    some, slot, own = x[known], np.maximum(code[known], 0), given[known].astype(np.int64)
+    after = chance[known] * (code[known] >= 0) * matrix[slot, own[:, None]]
+    right = (after * (slot == own[:, None])).sum(axis=1)
+    wrong = 1.0 - right / np.maximum(after.sum(axis=1), 1e-12)
+    doubted = wrong > wrong.mean()
+    fewest, least = max(FEWEST, len(known) // 30), 2.0 * math.log(some.size)
+    parts = leaves(some, doubted, fewest, least)
+    often = [doubted[inside(some, bounds)].mean() > doubted.mean() for bounds in parts]
+    places = [Place(bounds, []) for bounds in itertools.compress(parts, often)]
+    if not places:
+        return ()
+    rates = wrong_rates(chance, code, given, place_of(places, x), matrix, len(places), True)
+    if not (rates > rates[-1]).any():
+        return ()
+    return tuple(replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False))
+
+
+def place_of(places: Sequence[Place], x: Float32) -> Int64:
+    """(row,) the place that features (row, feature) are in, -1 for none."""
+    place = np.full(len(x), -1)
+    for one, at in enumerate(places):
+        place[inside(x, at.bounds)] = one
+    return place
+
+
+def place_rates(places: Sequence[Place], matrix: Float64) -> Float64:
+    """(place + 1, class) P(given another | true) of each place, and of the whole."""
+    return np.array([*(place.wrong for place in places), 1.0 - np.diag(matrix)])
 
 
 def of_two(one: AnyArray) -> tuple[Float64, Int32]:

@@ -172,5 +172,6 @@ def test_the_table_of_steps_is_that_of_runs(trained: Path, tmp_path: Path) -> No
         "anchors-merge",
         "networks",
         "metric",
-    }  # steps of large pools alone
+        "relay-places",
+    }  # steps of large pools alone, and of those with places of many mistakes
     assert set(known) - set(seen) <= large

@@ -639,7 +639,8 @@ def test_weights_alone_flag_more_of_what_is_often_wrong_in_a_region() -> None:
         for metric in ("weighted", "model")
     }
     weighted, model = (found[metric][region & wrong].mean() for metric in ("weighted", "model"))
-    assert weighted > model + 0.2
+    assert weighted > model + 0.1
+    assert model > 0.7
 
 
 @pytest.mark.parametrize(

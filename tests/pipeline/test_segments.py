@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.tree import DecisionTreeClassifier
 from strategies import generators
 
-from pipeline.diagnostics.segments import best_split, inside, sample_rows, worst_segments
+from pipeline.noise.segments import best_split, inside, sample_rows, worst_segments
 
 ONE = np.zeros(4000, np.int64)
 """All rows are likely of one class."""

@@ -14,7 +14,10 @@ from pipeline.decision.whose import (
     ROWS,
     Attributed,
     _likeliest,
+    find_places,
     own_likelihood,
+    place_of,
+    place_rates,
     wrong_rates,
 )
 
@@ -102,3 +105,39 @@ def test_rates_are_those_of_loops_over_rows(rng: np.random.Generator, drawn: flo
             toward = np.minimum(times * whole, 0.95)
             expected[g] = (wrong[g] + ROWS * drawn * toward) / (total[g] + ROWS * drawn)
     assert np.allclose(_likeliest(rows, matrix, rates, drawn), expected)
+
+
+def test_a_place_of_wrong_labels_is_found_by_its_bounds() -> None:
+    """And nothing where labels are wrong alike, however classes overlap in a part of the space."""
+    matrix, n = np.array([[0.9, 0.1], [0.1, 0.9]]), 4000
+    alike = 0
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        x = rng.random((n, 3)).astype(np.float32)
+        sure = np.where(x[:, 0] > 0.7, 0.6, 0.98)
+        clean, there = rng.integers(0, 2, n), (x[:, 1] > 0.6) & (x[:, 2] <= 0.5)
+        says = np.where(rng.random(n) < sure, clean, 1 - clean)
+        chance = np.where(np.arange(2) == says[:, None], sure[:, None], 1.0 - sure[:, None])
+        code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
+        draws = rng.random(n)
+        even, uneven = (clean ^ (draws < p) for p in (0.1, np.where(there, 0.4, 0.05)))
+        alike += find_places(x, chance, code, even, matrix) == ()
+        unlabeled = np.where(np.arange(n) < 100, -1, uneven)
+        places = find_places(x, chance, code, unlabeled, matrix)
+        inside, rates = place_of(places, x), place_rates(places, matrix)
+        assert np.allclose(rates[-1], 0.1)
+        assert (rates >= rates[-1]).all()
+        raised = rates[inside].max(axis=1) > 0.2
+        assert (raised == there).mean() > 0.9
+        assert np.abs(rates[inside[there & raised]] - 0.4).max() < 0.12
+    assert alike == 10
+
+
+def test_few_rows_have_no_places() -> None:
+    rng = np.random.default_rng(0)
+    x = rng.random((150, 2)).astype(np.float32)
+    code = np.tile(np.arange(2, dtype=np.int32), (150, 1))
+    chance, label = np.full((150, 2), 0.5), (x[:, 0] > 0.5).astype(np.int64)
+    assert find_places(x, chance, code, label, np.full((2, 2), 0.5)) == ()
+    assert find_places(x[:0], chance[:0], code[:0], label[:0], np.full((2, 2), 0.5)) == ()
+    assert place_of((), x).tolist() == [-1] * 150

@@ -26,7 +26,6 @@ from pipeline.diagnostics.neighborhood import (
     outlier_score,
     usual_distances,
 )
-from pipeline.diagnostics.segments import Segment, sample_rows, worst_segments
 from pipeline.diagnostics.unlike import (
     LOOKED_AT,
     NEAREST,
@@ -37,6 +36,7 @@ from pipeline.diagnostics.unlike import (
 )
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import Threads
+from pipeline.noise.segments import Segment, sample_rows, worst_segments
 from storage.arrays.groups import read_array
 from storage.export import write_table
 from storage.runs.pool import Pool

@@ -3,8 +3,8 @@ qualities, in two passes → verdicts on the training labels, in source order.""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -20,7 +20,7 @@ from flows.steps.graph.anchors import sampled
 from flows.steps.graph.together import groups_of_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
-from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
+from flows.steps.labels.groups import Voted, find_wrong, group_of, has_groups, read_wrong
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
 from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt8
 from pipeline.blocks.logits import can_learn
@@ -68,6 +68,7 @@ from pipeline.decision.tempering import (
     softened,
     worth,
 )
+from pipeline.decision.whose import Place
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import Threads
 from pipeline.noise.group_cells import LEVELS, level_of
@@ -321,7 +322,7 @@ def find_class_issues(
         gives=gives,
         reading=corrected,
     )
-    relay = with_group if has_groups(job.run) else None
+    relay = partial(with_group, places=()) if has_groups(job.run) else None
     relayed = over_rows(job, graph, "relay", relay, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing"),
@@ -329,8 +330,11 @@ def find_class_issues(
         needs=(*NEEDS, "distance"),
         known=relayed,
     )
-    fit = partial(_fit, job, n_classes, digest, counted, smoothed)
+    fit = partial(_fit, job, graph, n_classes, digest, counted, smoothed)
     second = job.result("weights", fit, Weights)
+    if second.places:
+        relay = partial(with_group, places=second.places)
+        relayed = over_rows(job, graph, "relay-places", relay, of=[tops], requests=counted)
     judged = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
@@ -340,20 +344,22 @@ def find_class_issues(
             **dict.fromkeys(("predicted_label", "likely_label"), "i2"),
             **{"label_quality": "f4", "is_label_issue": "?", "given_share": "f4"},
         },
-        reading=partial(corrected, rule=estimates.rule),
+        reading=partial(corrected, rule=estimates.rule, places=second.places),
     )
     table = Table("labels", "class_labels", graph.pool.label_dtype().str)
     return write_verdicts(job, graph, verdicts, [judged], table, {"k": estimates.k})
 
 
-def corrected(run: Run, rule: VoteRule | None = None) -> dict[str, Any]:
+def corrected(
+    run: Run, rule: VoteRule | None = None, places: Sequence[Place] = ()
+) -> dict[str, Any]:
     """The correction of label qualities; with a rule, the matrix that corrects its votes of one k,
-    if these predict."""
-    by: dict[str, Any] = {"by": read_correction(run)}
+    if these predict, and how often groups, or places, are wrong."""
+    by = read_correction(run)
     if rule is None:
-        return by
+        return {"by": by}
     matrix = rule.matrix(run) if rule.weighed is None else None
-    return {**by, "matrix": matrix, "wrong": read_wrong(run) if has_groups(run) else None}
+    return {"by": by, "matrix": matrix, "wrong": read_wrong(run, places, by.matrix)}
 
 
 def chances_by_models(at: SourceRows, digest: str) -> Arrays:
@@ -399,7 +405,13 @@ def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
 
 
 def _fit(
-    job: Job, n_classes: int, digest: str, counted: Sendings, smoothed: Sendings, run: Run
+    job: Job,
+    graph: PoolGraph,
+    n_classes: int,
+    digest: str,
+    counted: Sendings,
+    smoothed: Sendings,
+    run: Run,
 ) -> Output:
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
     features_of_sample = partial(sampled, run, "partition", sample["row"])
@@ -412,12 +424,14 @@ def _fit(
     def before() -> tuple[Float64, Int32]:
         return chances(features, votes.code, weights, around["reach"]).chance, votes.code
 
-    return Output(keep_wrong(run, sample["row"], sample["given_label"], by.matrix, before), weights)
+    known = sample["row"], sample["given_label"], by.matrix, before
+    written, places = find_wrong(run, graph, *known)
+    return Output(written, replace(weights, places=places))
 
 
-def with_group(at: SourceRows) -> Arrays:
-    """What is known of some rows, and whose labels they have."""
-    return {**at.columns, "group": at.read("group")}
+def with_group(at: SourceRows, places: Sequence[Place]) -> Arrays:
+    """What is known of some rows, and whose labels they have, or in which place they are."""
+    return {**at.columns, "group": group_of(at, places).astype(np.int16)}
 
 
 def judge(

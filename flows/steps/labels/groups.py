@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, Protocol
@@ -15,10 +15,12 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
+from flows.steps.graph.anchors import sampled
 from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import certain
-from pipeline.arrays import Float64, Int32, Int64, Integers
-from pipeline.decision.whose import wrong_rates
+from pipeline.arrays import Bools, Float64, Int32, Int64, Integers
+from pipeline.blocks.logits import can_learn
+from pipeline.decision.whose import Place, find_places, place_of, place_rates, wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.meanings import other_meanings
@@ -56,35 +58,52 @@ class Estimated(Protocol):
     def voted(self, job: Job, graph: PoolGraph) -> Voted: ...
 
 
-def keep_wrong(
+def find_wrong(
     run: Run,
+    graph: PoolGraph,
     row: Int64,
     given: Integers,
     matrix: Float64,
     chances: Callable[[], tuple[Float64, Int32]],
-) -> list[str]:
-    """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows;
-    keys of what was written. Chances come with their codes, as `wrong_rates` wants them, and are
-    computed for pools with groups alone."""
-    if not has_groups(run):
-        return []
-    whose = _whose(run, row)
-    about: dict[str, Any] = run.group("pool").attrs.asdict()
-    n_groups = len(about["group_values"])
-    wrong = wrong_rates(*chances(), given, whose, matrix, n_groups)
-    return run.write(WRONG, WRONG, {"wrong": wrong})
+) -> tuple[list[str], tuple[Place, ...]]:
+    """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows:
+    keys of what was written; else the places where labels are wrong more often. Chances come with
+    their codes, as `wrong_rates` wants them, and are computed where they are needed."""
+    if has_groups(run):
+        about: dict[str, Any] = run.group("pool").attrs.asdict()
+        n_groups = len(about["group_values"])
+        wrong = wrong_rates(*chances(), given, _whose(run, row), matrix, n_groups)
+        return run.write(WRONG, WRONG, {"wrong": wrong}), ()
+    if graph.mates.differ or not can_learn(graph.pool.n_features):
+        return [], ()
+    unchecked = np.where(_checked(run, row), -1, given)
+    return [], find_places(sampled(run, "partition", row), *chances(), unchecked, matrix)
 
 
 def _whose(run: Run, row: Int64) -> npt.NDArray[np.int16]:
     """(row,) whose label each of some rows of the pool has; -1 for nobody's, and checked ones."""
     whose = pick(run, "pool", "group", row)
-    whose[np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))] = -1
+    whose[_checked(run, row)] = -1
     return whose
 
 
-def read_wrong(run: Run) -> Float64:
-    """(group + 1, class) how often each is wrong, the whole in the last row."""
-    return read_array(run.group(WRONG), "wrong")
+def _checked(run: Run, row: Int64) -> Bools:
+    """(row,) whether somebody checked the labels of some rows."""
+    return np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))
+
+
+def read_wrong(run: Run, places: Sequence[Place], matrix: Float64) -> Float64 | None:
+    """(group + 1, class) how often each group, or place, is wrong, the whole in the last row; None
+    where there are none."""
+    if has_groups(run):
+        return read_array(run.group(WRONG), "wrong")
+    return place_rates(places, matrix) if places else None
+
+
+def group_of(at: SourceRows, places: Sequence[Place]) -> Int64:
+    """(row,) the group, or place, of some rows; -1 for none."""
+    group = at.read("group") if has_groups(at.pool.run) else place_of(places, at.read("x"))
+    return group.astype(np.int64)
 
 
 def has_groups(run: Run) -> bool:

@@ -3,7 +3,7 @@ verdicts on the training labels, in source order."""
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +19,7 @@ from flows.steps.graph.anchors import sampled
 from flows.steps.graph.together import groups_of_rows
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
-from flows.steps.labels.groups import Voted, has_groups, keep_wrong, read_wrong
+from flows.steps.labels.groups import Voted, find_wrong, group_of, read_wrong
 from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
 from pipeline.arrays import Float64, Int32, Integers
 from pipeline.blocks.logits import can_learn
@@ -277,13 +277,10 @@ def find_label_issues(
         known=relayed,
         gives={"smoothed": "f4", "reach": "f4"},
     )
-    fit = partial(_fit_second, counted, smoothed, first)
+    fit = partial(_fit_second, graph, counted, smoothed, first)
     second = job.result("weights", fit, OddsWeights)
     weighed = rates.taken is not None
-    grouped = has_groups(job.run)
-    judge = partial(
-        verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed, grouped=grouped
-    )
+    judge = partial(verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed)
     about = {"k": k, **asdict(rule)}
     return write_verdicts(job, graph, judge, [counted, smoothed], Table("labels"), about)
 
@@ -303,7 +300,9 @@ def smooth(at: Around, n_rows: int, seed: int) -> Facts:
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
-def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -> Output:
+def _fit_second(
+    graph: PoolGraph, counted: Sendings, smoothed: Sendings, first: First, run: Run
+) -> Output:
     sample, around = counted.drawn(), smoothed.drawn()
     x = partial(sampled, run, "partition", sample["row"])
     trees = heard(first.vote.trees, run, tree_odds, x)
@@ -315,7 +314,8 @@ def _fit_second(counted: Sendings, smoothed: Sendings, first: First, run: Run) -
     def chances() -> tuple[Float64, Int32]:
         return of_two(expit(odds_around(*near, weights)))
 
-    return Output(keep_wrong(run, sample["row"], given, by.matrix, chances), weights)
+    written, places = find_wrong(run, graph, sample["row"], given, by.matrix, chances)
+    return Output(written, replace(weights, places=places))
 
 
 def verdicts(
@@ -325,16 +325,16 @@ def verdicts(
     first: First,
     second: OddsWeights,
     weighed: bool,
-    grouped: bool,
 ) -> Facts:
     """Verdicts on some rows of the pool, predictions from their neighbors alone; `weighed`: by
-    neighborhoods of all sizes; `grouped`: whose labels they are is known."""
+    neighborhoods of all sizes."""
     count, given = at.columns["count"], at.read("y")
     around, reach = at.columns["smoothed"], at.columns["reach"]
     eta, vote, features = count[:, first.grid.index(k)] / k, first.vote, first.features(at)
     predicted = (vote.log_odds(features) >= 0).astype(np.int8) if weighed else rule.predict(eta)
-    wrong = read_wrong(at.pool.run)[at.read("group")] if grouped else None
-    own = own_odds(given, vote.assumed.correction(), wrong)
+    by, places = vote.assumed.correction(), second.places
+    wrong = read_wrong(at.pool.run, places, by.matrix)
+    own = own_odds(given, by, None if wrong is None else wrong[group_of(at, places)])
     quality = second_pass(odds_around(features, around, reach, second), given, own, second)
     issue = quality < 0.5
     sure = certain(at.pool.run, at.rows)

@@ -71,7 +71,7 @@ def worst_segments(x: Float32, suspect: Bools, likely: Integers) -> tuple[Segmen
     expected = of_class[likely]
     segments = [
         segment
-        for bounds in _leaves(x[grown], suspect[grown], fewest, 2 * math.log(x[grown].size))
+        for bounds in leaves(x[grown], suspect[grown], fewest, 2 * math.log(x[grown].size))
         if (segment := _tested(bounds, x[test], suspect[test], expected[test], fewest)) is not None
     ]
     return tuple(sorted(segments, key=lambda segment: -segment.share)[:SHOWN])
@@ -88,7 +88,7 @@ def inside(x: Float32, bounds: tuple[Bound, ...]) -> Bools:
     return keeps
 
 
-def _leaves(
+def leaves(
     x: Float32,
     suspect: Bools,
     fewest: int,
@@ -105,7 +105,7 @@ def _leaves(
     return [
         leaf
         for here, ends in ((below, (None, cut)), (~below, (cut, None)))
-        for leaf in _leaves(
+        for leaf in leaves(
             *(x[here], suspect[here], fewest, least, _narrowed(within, feature, ends), depth - 1)
         )
     ]
