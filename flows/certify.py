@@ -17,6 +17,7 @@ from flows.report.findings import order_warning, together_lines
 from flows.report.truth import reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
+from pipeline.blocks.metric import AS_SCALED, COSINE
 from pipeline.graph.build import pass_seconds
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
@@ -113,6 +114,12 @@ def _report(
         warnings.append(
             f"neighbors were searched at recall {source.recall:.4f}: the bounds are of the rule "
             "that votes among the neighbors found, and are exact for exact lists only"
+        )
+    learned = source.metric
+    if learned and source.config.parameters["metric"] not in (AS_SCALED, COSINE):
+        warnings.append(
+            f"the metric, {learned.metric}, comes from these labels, and bounds hold for one that "
+            "does not: train with --metric as-scaled"
         )
     longer = bounds.best_design(
         design.n, design.k, min(design.n - 1, design.k + SPARE), design.samples, params.delta

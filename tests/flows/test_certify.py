@@ -110,6 +110,13 @@ def test_short_lists_are_named_with_the_remedy(pool: PoolWriter, tmp_path: Path)
     assert not any("train with" in line for line in bound(tmp_path / "longer", k=30)["warnings"])
 
 
+def test_distances_by_the_labels_are_named(pool: PoolWriter, tmp_path: Path) -> None:
+    for metric in ("auto", "weighted", "as-scaled", "cosine"):
+        fit(pool(), tmp_path / metric, metric=metric)
+        warned = [line for line in bound(tmp_path / metric)["warnings"] if "--metric" in line]
+        assert len(warned) == (metric in ("auto", "weighted"))
+
+
 def test_command_line(pool: PoolWriter, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fit(pool(), tmp_path / "run")
     call = ["certify", "--run", str(tmp_path / "run"), "--k", "5", "--samples", "10000"]
