@@ -150,6 +150,20 @@ def test_people_are_told(made: Path, capsys: pytest.CaptureFixture[str]) -> None
             getattr(found, name)
 
 
+@pytest.mark.parametrize("sets", ["drawn", "always 1 beside 0", "alone"])
+def test_sets_that_do_not_tell_classes_apart_are_named(tmp_path: Path, sets: str) -> None:
+    x, clean, _ = clouds(400, 3)
+    candidate = np.eye(3, dtype=bool)[clean]
+    candidate[:, 2] |= (np.random.default_rng(1).random(400) < 0.5) & (sets != "alone")
+    candidate[clean == 0, 1] |= sets.startswith("always")
+    np.savez(tmp_path / "pool.npz", X=x, y=candidate)
+    warned = fit(tmp_path / "pool.npz", tmp_path / "run", k=None)["warnings"]
+    about = [line for line in warned if "candidate" in line]
+    begins = {"always 1 beside 0": "sets hardly tell 0 from 1: ", "alone": "every row has one "}
+    assert len(about) == (sets != "drawn")
+    assert all(line.startswith(begins[sets]) for line in about)
+
+
 def test_interrupted_run_ends_with_the_same_bits(made: Path, tmp_path: Path) -> None:
     more = {**OPTIONS, "label_column": "kind", "candidates": "|"}
     fit_until("agreement", made / "text.csv", tmp_path / "run", **more)

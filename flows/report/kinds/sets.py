@@ -12,10 +12,15 @@ from flows.report.model import Frozen, PoolReport, Scoring, Training, fields_of
 from flows.steps.ingest.pool import Ingested
 from flows.steps.queries.class_scores import CandidateRule
 from flows.steps.sets.candidates import CandidateEstimates, Verdicts
+from pipeline.knn.lists import wilson
 from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import NAME, STOPS, AdaptiveParams
 from storage.errors import InputError, amount
 from storage.runs.run import Run
+
+TWINS = 0.9
+"""Share of the rows taken for a class, surely exceeded, that could be another by their candidates,
+from which sets are said to hardly tell the two apart."""
 
 
 class CandidatePair(Frozen):
@@ -98,7 +103,25 @@ class CandidateReport(PoolReport):
         judged: Verdicts,
     ) -> "CandidateReport":
         names, taken = ingested.label_values or [], judged.disambiguated
-        warnings = [*common["warnings"], *_length_warning(fitted, ingested.n_rows)]
+        pairs = [
+            CandidatePair(
+                label=names[pair.label],
+                other=names[pair.other],
+                rows=pair.rows,
+                share=pair.rows / taken[pair.label],
+            )
+            for pair in judged.pairs
+        ]
+        warnings = [
+            *common["warnings"],
+            *_length_warning(fitted, ingested.n_rows),
+            *_twins_warning(pairs),
+        ]
+        if judged.single == ingested.n_rows:
+            warnings.append(
+                "every row has one candidate alone: does what --candidates names divide them? "
+                "Single labels train without --candidates, and have noise rates"
+            )
         if not judged.decided:
             warnings.append(
                 "no row's neighbors leave one label: sets that are all alike tell no classes "
@@ -114,15 +137,7 @@ class CandidateReport(PoolReport):
             n_decided=judged.decided,
             n_predicted=judged.predicted,
             n_disambiguated=taken,
-            pairs=[
-                CandidatePair(
-                    label=names[pair.label],
-                    other=names[pair.other],
-                    rows=pair.rows,
-                    share=pair.rows / taken[pair.label],
-                )
-                for pair in judged.pairs
-            ],
+            pairs=pairs,
         )
 
     def single(self, name: str) -> Training:
@@ -185,6 +200,19 @@ class CandidateReport(PoolReport):
         """Share of sampled rows whose answer is among their own candidates, as chosen."""
         cell = self.c1_tried.index(self.c1), self.stops_tried.index(self.k)
         return float(np.array(self.agreement)[cell])
+
+
+def _twins_warning(pairs: list[CandidatePair]) -> list[str]:
+    """A warning where nearly all rows taken for one class could be another, which so never trails
+    it among neighbors."""
+    twins = [pair for pair in pairs if wilson(pair.share, pair.rows / pair.share)[0] > TWINS]
+    if not twins:
+        return []
+    some = ", ".join(f"{pair.label!r} from {pair.other!r}" for pair in twins[:SHOWN])
+    return [
+        f"sets hardly tell {some}: nearly all rows taken for the first have the second among their "
+        "candidates, and rows of the first may be taken for the second"
+    ]
 
 
 def _length_warning(fitted: CandidateEstimates, n_rows: int) -> list[str]:
