@@ -4,6 +4,7 @@ what is reported of each is in `flows.report.kinds`."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -36,6 +37,7 @@ from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.methods.rules import RULES
+from pipeline.noise.annotator_pairs import AlikePair
 from storage.errors import InputError
 from storage.sources.base import Source
 
@@ -172,14 +174,15 @@ class SingleLabels(Labels):
         estimated, issues = find(job, of)
         job.task("export", export, "label-issues", "labels", LABEL_ISSUES, values, table)
         consensus, groups = None, None
+        alike: Sequence[AlikePair] = ()
         if source.annotations is not None:
-            consensus = job.task(
+            consensus, alike = job.task(
                 "annotators", find_consensus, of.graph, values, counts, estimated=estimated
             )
         if of.params.by is not None:
             groups = job.task("groups", find_groups, of.graph, values, counts, estimated=estimated)
         n_issues, n_wrong = issues.n_label_issues, issues.n_wrong
-        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus)
+        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus, alike)
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:

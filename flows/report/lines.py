@@ -1,5 +1,7 @@
 """Lines of the text of a training that kinds of labels share: rows, suspects, and who labeled."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from flows.report import metric
@@ -10,6 +12,7 @@ from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import Weights
 from pipeline.decision.tempering import Worth
 from pipeline.labels import ClassName
+from pipeline.noise.annotator_pairs import AlikePair
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
 from pipeline.noise.regions import RegionRates
@@ -223,7 +226,7 @@ FIRST = 5
 """Rows to look at first that it lists."""
 
 
-def warnings(panel: Annotators | None) -> list[str]:
+def warnings(panel: Annotators | None, alike: Sequence[AlikePair]) -> list[str]:
     """What is doubtful about the annotations, as sentences."""
     if panel is None:
         return []
@@ -248,6 +251,16 @@ def warnings(panel: Annotators | None) -> list[str]:
             f"{_named(chance)}: hardly better than chance; are labels swapped, or given without a "
             "look?",
         ),
+        *((pair, _alike(pair)) for pair in alike[:SHOWN]),
+    )
+
+
+def _alike(pair: AlikePair) -> str:
+    return (
+        f"annotators {pair.first!r} and {pair.second!r} agree in {pair.agreement:.0%} of "
+        f"{amount(pair.rows, 'row')}, where {pair.expected:.0%} would come of their agreement with "
+        "others: does one copy from the other, or both from one source? Then both look better than "
+        "they are, and others worse: leave out the labels of one"
     )
 
 

@@ -103,6 +103,21 @@ def test_consensus_and_annotators(made: Path, tmp_path: Path) -> None:
     assert '<h2 id="h-annotators">Annotators</h2>' in page.read_text()
 
 
+def test_who_copies_is_named(made: Path, tmp_path: Path) -> None:
+    long = pd.read_csv(made / "votes.csv")
+    copies = long[long.annotator == "cyd"].assign(annotator="eve")
+    pd.concat([long, copies]).to_csv(tmp_path / "votes.csv", index=False)
+    options = {**OPTIONS, "annotations": str(tmp_path / "votes.csv")}
+    report = fit(made / "pool.csv", tmp_path / "run", **options)
+    (line,) = (line for line in report["warnings"] if " agree in " in line)
+    rows = f"agree in 100% of {len(copies)} rows, where "
+    assert line.startswith(f"annotators 'cyd' and 'eve' {rows}")
+    assert {one["support"] for one in report["annotators"]["annotators"]} <= {"weak", "unsupported"}
+    assert " agree in " not in " ".join(
+        json.loads((made / "run/report.json").read_text())["warnings"]
+    )
+
+
 def test_three_classes_and_rows_by_number(made: Path, tmp_path: Path) -> None:
     table, long = pd.read_csv(made / "pool.csv"), pd.read_parquet(made / "three.parquet")
     place = pd.Series(table.index, table.id)

@@ -30,6 +30,7 @@ from pipeline.noise.annotator_matrices import (
     started,
     together,
 )
+from pipeline.noise.annotator_pairs import AlikePair, alike, pair_counts
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
 from pipeline.noise.annotators import (
     CERTAIN,
@@ -82,7 +83,9 @@ def annotations_in(at: SourceRows, n_classes: int) -> Facts:
     who = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])
     what = np.concatenate([label, at.read("y")[sure].astype(np.int32)])
     columns = {"row": known[order], "annotator": who[order], "label": what[order]}
-    return Facts(others=columns, left=Annotated(agreement, len(row), n_unused))
+    about: dict[str, Any] = at.pool.run.group(at.pool.path).attrs.asdict()
+    drawn = pair_counts(start, annotator, label, len(about["annotator_values"]))
+    return Facts(others=columns, drawn=drawn, left=Annotated(agreement, len(row), n_unused))
 
 
 def _annotations(at: SourceRows) -> tuple[Int64, Int32, Int32, int]:
@@ -132,8 +135,9 @@ def find_consensus(
     classes: list[LabelValue],
     counts: list[int],
     estimated: Estimated,
-) -> Annotators:
-    """Write the groups `annotators` and `consensus`, and the table of the latter.
+) -> tuple[Annotators, list[AlikePair]]:
+    """Write the groups `annotators` and `consensus`, and the table of the latter; what is said of
+    annotators, and those who agree by more than the class.
 
     classes, counts : labels by code, and the rows given each
     """
@@ -175,14 +179,15 @@ def find_consensus(
         moved = job.result(_matrices(number + 1), fit, float)
         number += 1
     judged = over_blocks("consensus-blocks", number, GIVES)
-    agreed = _write(job, graph, judged, classes)
+    agreed, sums = _write(job, graph, judged, classes), _summed(judged, shape)
+    pairs = alike(names, sent.drawn_by_part(), sums.counts.sum(axis=1))
 
     def finish(run: Run) -> Output:
-        sums, skills = _summed(judged, shape), read_skills(run, number)
+        skills = read_skills(run, number)
         shared = is_shared(about.agreement, pool.n_rows)
         written = run.write(GROUP, "annotators", _columns(skills, sums))
         annotators = Annotators(
-            verdicts_on(names, sums, skills, shared),
+            verdicts_on(names, sums, skills, shared and not pairs),
             about.agreement,
             shared,
             about.n_annotations,
@@ -199,7 +204,7 @@ def find_consensus(
         )
         return Output(written, annotators)
 
-    return job.result("annotators", finish, Annotators)
+    return job.result("annotators", finish, Annotators), pairs
 
 
 def _matrices(number: int) -> str:
