@@ -30,6 +30,8 @@ from storage.runs.run import Run
 from storage.sources.ids import StoredIds
 from storage.sources.values.labels import Label
 
+SHOWN = 5
+"""Rows that a text names."""
 TASK_COLUMNS = 100
 """Columns of a row that a task has; a table of more cannot be read."""
 
@@ -57,8 +59,8 @@ def run_review(params: ReviewParams) -> dict[str, Any]:
         raise InputError(f"{file.path}: read-only, and answers are kept in it; give --answers FILE")
     ids = StoredIds.of(trained.run.group("pool"))
     if params.import_from is not None:
-        n = take(file, params.import_from, ids=ids, trained=trained)
-        return {"answers": str(file.path), "imported": n, "measured": None}
+        n, other = take(file, params.import_from, ids=ids, trained=trained)
+        return {"answers": str(file.path), "imported": n, "changed_rows": other, "measured": None}
     if params.export_to is not None and not params.export_to.lower().endswith(TASKS):
         n = export_answers(file, params.export_to, ids)
         return {"answers": str(file.path), "exported": n, "measured": None}
@@ -96,8 +98,9 @@ def take(
     overrule: bool = True,
     ids: StoredIds | None = None,
     trained: Trained | None = None,
-) -> int:
-    """Keep the labels of a table as answers, but those that are known; how many were new.
+) -> tuple[int, list[int]]:
+    """Keep the labels of a table as answers, but those that are known; how many were new, and the
+    rows where the same person had given another label.
 
     ids : those of the rows, by which lines are matched that have them
     trained : knows the labels that the rows have; none where labels are bought
@@ -112,6 +115,7 @@ def take(
         labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
     new: dict[tuple[int, str], Label | None] = {}
     by_row: dict[int, dict[str, Label | None]] = {}
+    changed: list[int] = []
     for row, reviewer, label in labels_read:
         labels = by_row.setdefault(row, file.answers.of_row(row).labels)
         if reviewer in labels and labels[reviewer] == label:
@@ -123,9 +127,12 @@ def take(
                     f"{shown(who)}; keep one, or change that by a line with {shown(who)} as its "
                     "`reviewer`"
                 )
+        if labels.get(reviewer) is not None:
+            changed.append(row)
         labels[reviewer] = new[row, reviewer] = label
     had = {} if trained is None else _given_labels(trained, [row for row, _ in new])
-    return keep(file, [(row, who, label) for (row, who), label in new.items()], why, had)
+    n = keep(file, [(row, who, label) for (row, who), label in new.items()], why, had)
+    return n, sorted(changed)
 
 
 def _given_labels(trained: Trained, rows: list[int]) -> dict[int, Label]:
@@ -216,7 +223,13 @@ def _export_tasks(trained: Trained, desk: Desk, exhibit: Exhibit, rows: Int64, t
 def review_text(result: dict[str, Any]) -> str:
     """What a person reads at the end."""
     if "imported" in result:
-        return f"{amount(result['imported'], 'label')} taken over into {result['answers']}\n"
+        rows, text = result["changed_rows"], ""
+        if rows:
+            some = ", ".join(map(str, rows[:SHOWN])) + (", …" if len(rows) > SHOWN else "")
+            which = f"row{'s' if len(rows) > 1 else ''} {some}"
+            text = f"{len(rows):,} of them in place of another by the same person ({which}): "
+            text += "if the table is older than that answer, give it again\n"
+        return f"{amount(result['imported'], 'label')} taken over into {result['answers']}\n{text}"
     if "tasks" in result:
         return f"{amount(result['tasks'], 'task')} written, with a labeling configuration\n"
     if "exported" in result:

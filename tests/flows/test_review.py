@@ -514,7 +514,9 @@ def test_filters_choose_pairs_certainty_and_groups(page: Served) -> None:
     assert rows == {card["row"], *(one["row"] for one in card["alike"])}
 
 
-def test_a_whole_review_measures_what_is_true(page: Served, tmp_path: Path) -> None:
+def test_a_whole_review_measures_what_is_true(
+    page: Served, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     made, n = page.made, 0
     while cards := page.get("api/next", tab="t")["cards"]:
         (card,) = cards
@@ -535,6 +537,14 @@ def test_a_whole_review_measures_what_is_true(page: Served, tmp_path: Path) -> N
     again = str(tmp_path / "again.jsonl")
     assert main(["review", *log[:3], again, "--import-from", str(out), "--json"]) == 0
     assert len(list(AnswersFile.open(again).answers.rows())) == BUDGET
+    newer = pd.read_csv(out)
+    newer.loc[3, "label"] = next(one for one in newer.label if one != newer.label[3])
+    newer.to_csv(tmp_path / "newer.csv", index=False)
+    for table in (tmp_path / "newer.csv", out):  # which sets back what the other says
+        capsys.readouterr()
+        assert main(["review", *log[:3], again, "--import-from", str(table)]) == 0
+        printed = capsys.readouterr().out
+        assert f"1 of them in place of another by the same person (row {newer.row[3]})" in printed
     report = fit(made.folder / "pool.npz", tmp_path / "next", corrections=str(page.log))
     assert report["corrections"]["n_rows"] == BUDGET
     trained = Trained.of(str(tmp_path / "next"))
@@ -659,7 +669,7 @@ def test_gray_images_are_pictures_in_tasks_and_answers_on_them_come_back(
         text = text.replace(f'"{old}"', f'"{new}"')
     (source,) = set(re.findall(r'"source":"(\w+)"', text))
     out.write_text(text.replace(source, file.answers.origin.source))
-    assert take(file, str(out)) == 4
+    assert take(file, str(out)) == (4, [])
     assert {one.row: one.labels for one in file.answers.rows()} == OF_IMAGES
 
 
@@ -674,7 +684,7 @@ def test_exports_of_label_studio_are_answers(made: Made, tmp_path: Path, name: s
     if name == "export-min.json":  # which leaves out what was skipped
         del want[120]["1"]
     for new in (sum(map(len, want.values())), 0):
-        assert take(file, str(tmp_path / name)) == new
+        assert take(file, str(tmp_path / name)) == (new, [])
         assert {one.row: one.labels for one in file.answers.rows()} == want
     assert [one.row for one in file.answers.rows() if one.conflict] == [25]
 
