@@ -50,6 +50,8 @@ PREDICTED = "labels.parquet"
 FEWEST_ROWS = 6
 SHOWN = 20
 """Labels that the text counts."""
+ENOUGH = 50
+"""Labels among which one that is of one row alone is worth a look."""
 
 
 @computes(AcquireParams, name="acquire")
@@ -207,6 +209,12 @@ def acquire_text(result: Mapping[str, Any]) -> str:
         each = ", ".join(f"{label!r} {n:,}" for label, n in counts[:SHOWN])
         more = f" and {len(counts) - SHOWN:,} more values" if len(counts) > SHOWN else ""
         lines.append(f"bought: {each}{more}, in {result['bought']}")
+        alone = [repr(label) for label, n in counts if n == 1][:SHOWN]
+        if alone and result["n_known"] >= ENOUGH:
+            lines.append(
+                f"  of one row alone: {', '.join(alone)}; what is misspelled is a class of its own, "
+                "and train refuses such: give the row again, by the same reviewer"
+            )
         lines.append(f"labels of all rows: {result['labels']}")
     return "\n".join(lines) + "\n"
 

@@ -175,6 +175,28 @@ def test_labels_that_people_give_are_counted_corrected_and_never_contradicted(
     assert bought(run)[first] == "dog"
 
 
+def test_labels_of_one_row_alone_are_named(
+    table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bare, answers = str(table.with_name("bare.csv")), tmp_path / "answers.csv"
+    buy = [
+        "acquire",
+        bare,
+        "--run",
+        str(tmp_path / "run"),
+        "--budget",
+        "60",
+        "--workers",
+        "0",
+        "-q",
+    ]
+    for label, named in (("Cat", True), ("cat", False)):
+        given = pd.read_csv(table).kind[:60].where(np.arange(60) > 0, label)
+        given.rename("label").rename_axis("row").reset_index().to_csv(answers, index=False)
+        assert main([*buy, "--answers", str(answers)]) == 0
+        assert ("of one row alone: 'Cat'; what is" in capsys.readouterr().out) == named
+
+
 def test_columns_are_chosen_and_scaled_as_in_a_training(
     table: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
