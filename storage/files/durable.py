@@ -58,7 +58,7 @@ def whole(
         sync(target.parent)
 
 
-def sync(path: Path) -> None:
+def sync(path: str | Path) -> None:
     """Return when the bytes of a file, or the names in a folder, are on the disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
@@ -67,12 +67,14 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def sync_all(files: Sequence[str], but: Container[str], root: Path) -> None:
-    """Sync files, except for some, and then the folders they are all in, up to and with `root`."""
-    parents = {parent for file in files for parent in Path(file).parents}
-    folders = [folder for folder in parents if folder == root or root in folder.parents]
+def sync_all(files: Sequence[str], but: Container[str], root: str) -> None:
+    """Sync files below `root`, except for some, and then all the folders from theirs to `root`."""
+    folders = {root} if files else set[str]()
+    for above in files:
+        while (above := os.path.dirname(above)) not in folders:
+            folders.add(above)
     with ThreadPoolExecutor(_AT_ONCE) as threads:
-        list(threads.map(sync, (Path(file) for file in files if file not in but)))
+        list(threads.map(sync, (file for file in files if file not in but)))
         list(threads.map(sync, folders))
 
 
@@ -145,7 +147,7 @@ class Writes:
 
 def _sync(path: str) -> None:
     with stored(path):
-        sync(Path(path))
+        sync(path)
 
 
 _CURRENT: ContextVar[Writes | None] = ContextVar("writes", default=None)

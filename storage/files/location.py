@@ -372,7 +372,7 @@ class Location:
         if self.is_local:
             paths = [path for path in map(self.path, keys) if is_lasting(path)]
             with stored(self.url):
-                durable.sync_all(paths, but, Path(self.url))
+                durable.sync_all(paths, but, self.url)
 
     @_stored
     def files(self, prefix: str) -> list[str]:
