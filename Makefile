@@ -66,7 +66,7 @@ docs: $(VENV)/.docs
 	rm -rf jupyter_execute # copies of what the pages show
 
 bench: $(VENV)/.installed
-	extras=bench; $(INSTALL)
+	extras=race; $(INSTALL)
 	$(BIN)/python -m benchmarks.race --data $(DATA) --results race
 
 study: $(VENV)/.installed

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 
 
 @pytest.mark.skipif(
-    any(importlib.util.find_spec(name) is None for name in ("faiss", "hnswlib", "psutil")),
+    any(importlib.util.find_spec(name) is None for name in ("faiss", "psutil")),
     reason="the peers are in the bench extra",
 )
 def test_race_at_small_size(tmp_path: Path) -> None:
