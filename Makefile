@@ -22,9 +22,14 @@ SEED   ?= 0
 RUNS   ?= 100
 BARE   := dist/bare/bin
 
+# What is imported is compiled once, not by each of the thousands of processes that tests start; here
+# all of it is while it is installed.
+unexport PYTHONDONTWRITEBYTECODE
+export UV_COMPILE_BYTECODE ?= 1
+
 # By uv, in half of pip's time; by pip where uv finds nothing (it does not read pip's settings).
 INSTALL = $(BIN)/uv pip install --python $(BIN)/python --constraint constraints.txt \
-	--compile-bytecode --editable ".[$$extras]" 2> /dev/null || \
+	--editable ".[$$extras]" 2> /dev/null || \
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable ".[$$extras]"
 
 .PHONY: demo test lint formats docs bench study faults fuzz soak release audit clean
@@ -41,9 +46,9 @@ demo: $(VENV)/.installed
 
 # One thread a library: those of tests that run beside each other would wait for each other's cores.
 # Files in their order, which has those of the longest tests first, not those of the most tests.
-# The sources are compiled once, not by each of the thousands of processes that tests start.
+# They are collected once before several processes do so, which would each compile them.
 test: lint
-	$(BIN)/python -m compileall -q knnoise storage pipeline flows tests benchmarks
+	-$(BIN)/python -m pytest --collect-only -q > /dev/null
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(JOBS) --dist loadscope --no-loadscope-reorder $(PYTEST)
 
 lint: $(VENV)/.installed
