@@ -212,8 +212,8 @@ def acquire_text(result: Mapping[str, Any]) -> str:
         alone = [repr(label) for label, n in counts if n == 1][:SHOWN]
         if alone and result["n_known"] >= ENOUGH:
             lines.append(
-                f"  of one row alone: {', '.join(alone)}; what is misspelled is a class of its own, "
-                "and train refuses such: give the row again, by the same reviewer"
+                f"  of one row alone: {', '.join(alone)}; what is misspelled is a class of its "
+                "own, and train refuses such: give the row again, by the same reviewer"
             )
         lines.append(f"labels of all rows: {result['labels']}")
     return "\n".join(lines) + "\n"

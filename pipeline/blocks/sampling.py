@@ -10,6 +10,8 @@ import numpy as np
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64, UInt64
 from pipeline.streams import Stream
 
+MOST_ANCHORS = 20_000
+"""Rows whose exact lists are searched at most, for rates to be read off; all of smaller pools."""
 _SPARE = 16
 """One in so many rows more than are kept may wait, as sorting them in moves all."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Float32, Int32, Int64
+from pipeline.blocks.sampling import MOST_ANCHORS
 from pipeline.graph.carving import carve
 from pipeline.graph.effort import lists_of_recall
 from pipeline.knn.distance import rank_lists
@@ -73,10 +74,11 @@ def load_blas() -> None:
 
 
 def choose_builder(builder: str, n_rows: int, n_features: int) -> str:
-    """What `auto` stands for: exact search where it costs little."""
+    """What `auto` stands for: exact search where it costs little, or nothing, as anchors ask it."""
     if builder != "auto":
         return builder
-    return "exact" if exact_seconds(n_rows, n_features) <= _EXACT_SECONDS else "join"
+    cheap = exact_seconds(n_rows, n_features) <= _EXACT_SECONDS
+    return "exact" if cheap or n_rows <= MOST_ANCHORS else "join"
 
 
 def exact_seconds(n_rows: int, n_features: int) -> float:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from pipeline.arrays import Float64, Floating, Int8, Int64, Integers
+from pipeline.blocks.sampling import MOST_ANCHORS
 from pipeline.knn.threads import ALONE, Threads, one_thread
 from pipeline.noise.asymptotes import (
     Asymptotes,
@@ -48,8 +49,6 @@ Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
 """Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
-MOST_ANCHORS = 20_000
-"""Anchors, at most, whose lists rates are read off."""
 
 # How `crossfit` reads the rates; tuned on optdigits, landsat, usps and letter alone.
 Z = 6.0

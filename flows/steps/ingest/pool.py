@@ -20,9 +20,8 @@ from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCod
 from flows.steps.ingest.transform import keep_projection
 from pipeline.arrays import Float32, Int64, Integers
 from pipeline.blocks.projection import Covariance
-from pipeline.blocks.sampling import RowSample
+from pipeline.blocks.sampling import MOST_ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
-from pipeline.noise.extrema import MOST_ANCHORS
 from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import InputError, KnnoiseError, StepTimeoutError, StorageError, amount
