@@ -416,7 +416,7 @@ class _LabelFile:
             which = ROW if self.id_column is None else f"{self.id_column} or {ROW}"
             raise InputError(
                 f"{name}: no column {missing[0]!r}, only {listed(names)}; corrections have the "
-                f"columns {which} and label{separator_hint(names, _WRITTEN)}"
+                f"columns {which} and label"
             )
         used = (self.id_column, *COLUMNS, "reviewer", "source")
         return [one for one in used if one is not None and one in names]

@@ -19,7 +19,16 @@ from storage.sources.formats.csv import CsvTable, read_header
 from storage.sources.formats.npy import is_npy, open_npy, open_npz, read_npy
 from storage.sources.formats.tables import Constants, Look, Selection, TablesReader, open_tables
 from storage.sources.formats.zarr import MARKS, open_zarr
-from storage.sources.request import ALL, PLAIN, PLAIN_NUMBERS, Coding, Columns, Dialect, Request
+from storage.sources.request import (
+    ALL,
+    PLAIN,
+    PLAIN_NUMBERS,
+    Coding,
+    Columns,
+    Dialect,
+    Request,
+    likely_separator,
+)
 from storage.sources.values.labels import number_or_text
 
 TABLES: dict[str, tuple[tuple[str, ...], Callable[[SourcePath, Request], Look]]] = {
@@ -112,6 +121,12 @@ def open_cells(
     name = whole.files[0]
     if not isinstance(whole.reader, TablesReader):
         raise InputError(f"{name}: must be a table, such as .csv or .parquet")
+    alone = dialect.fixed and dialect.sep is None and len(whole.feature_names) == 1
+    if alone and (sep := likely_separator(whole.feature_names)):
+        dialect = replace(
+            dialect, sep=sep
+        )  # as spreadsheet programs write it where commas are used
+        whole = open_source(path, with_labels=False, dialect=dialect, raw=True)
     keep = tuple(one for one in choose(name, whole.feature_names) if one != ids)
     columns = Columns(id=ids, keep=keep, id_needed=False)
     return open_source(path, with_labels=False, dialect=dialect, raw=True, columns=columns)

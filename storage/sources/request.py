@@ -167,12 +167,18 @@ class Dialect:
 PLAIN = Dialect()
 
 
-def separator_hint(cells: tuple[str, ...], dialect: Dialect = PLAIN) -> str:
-    """What to do about a first row whose few cells another separator seems to divide; empty if it
-    does not look so."""
+def likely_separator(cells: tuple[str, ...]) -> str | None:
+    """The separator that seems to divide the few cells of a first row; None if it does not look
+    so."""
     counts = Counter(mark for mark in " ".join(cells) if mark in _LIKELY)
     best = max(_LIKELY, key=lambda mark: counts[mark])
-    if counts[best] < len(cells):
+    return best if counts[best] >= len(cells) else None
+
+
+def separator_hint(cells: tuple[str, ...], dialect: Dialect = PLAIN) -> str:
+    """What to do about a first row that another separator seems to divide; empty if none does."""
+    best = likely_separator(cells)
+    if best is None:
         return ""
     word = "tab" if best == "\t" else best
     remedy = "save it with commas, or as .xlsx" if dialect.fixed else f"give --sep '{word}'"

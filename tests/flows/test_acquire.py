@@ -167,9 +167,11 @@ def test_labels_that_people_give_are_counted_corrected_and_never_contradicted(
         assert f"by '{who}'; keep one, or change that by a line with '{who}' as" in told
     assert set(bought(run).values()) == {"cat"}
     (tmp_path / "more.csv").write_text(f"row,label,reviewer\n{first},dog,wanted.csv\n")
-    (run / "wanted.csv").write_text("row;label\n1;dog\n")
+    (run / "wanted.csv").write_text("place;label\n1;dog\n")
     assert main(buy) == 2
-    assert "save it with commas, or as .xlsx; or remove it, and" in capsys.readouterr().err
+    assert (
+        "corrections have the columns row and label; or remove it, and" in capsys.readouterr().err
+    )
     (run / "wanted.csv").unlink()
     assert main([*buy, "--answers", str(tmp_path / "more.csv")]) == 0
     assert bought(run)[first] == "dog"
