@@ -19,7 +19,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
-from pipeline.blocks.logits import can_learn
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
@@ -315,8 +314,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             # models learn what mates share
             heard = None if mates.differ and len(self.classes_) > 2 else x
-            seek = group is None and not mates.differ and can_learn(x.shape[1])
-            suspects = self._suspects(index, distance, noise, heard, group, seek)
+            suspects = self._suspects(index, distance, noise, heard, group, not mates.differ)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]

@@ -149,19 +149,20 @@ def suspects_of(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
-    seek: bool = False,
+    seek: bool = True,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and models, that are heard,
     where features ``x`` (row, feature), dense or sparse, are given; ``group`` (row,): whose labels
-    they are, where that is known; ``seek`` the places of ``x`` where they are wrong more often,
-    where it is not.
+    they are, where that is known; where it is not, ``seek`` the places of ``x`` where they are
+    wrong more often.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
     n, c, forests = len(index), len(by.matrix), None
+    learns = x is not None and can_learn(x.shape[1])
     first, trees = fit_first(votes_among(index, label, c, sample), by, threads), None
-    if x is not None and can_learn(x.shape[1]):
+    if learns:
         heard = label[index[sample]], label[sample], by, dense(x[sample])
         first, _, forests = hear_models(first, *heard, threads)
         trees = None if forests is None else by_models(forests, x, c)
@@ -181,7 +182,7 @@ def suspects_of(
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
     second = fit_weights(sampled, votes.take(sample), by, reach[sample], threads)
     whose = None
-    if group is not None or seek:
+    if group is not None or (seek and learns):
         before = chances(sampled, votes.code[sample], second, reach[sample]).chance
         known = before, votes.code[sample], label
         whose = _whose(*known, sample, by.matrix, x, group)
@@ -243,7 +244,7 @@ def suspects_of_two(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
-    seek: bool = False,
+    seek: bool = True,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
@@ -253,7 +254,8 @@ def suspects_of_two(
     by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
     first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
     forests, trees = None, None
-    if x is not None and can_learn(x.shape[1]):
+    learns = x is not None and can_learn(x.shape[1])
+    if learns:
         heard = first, count[sample], given[sample], dense(x[sample])
         first, _, forests = odds.hear_models(*heard, threads)
         trees = None if forests is None else by_models(forests, x, 2)
@@ -267,7 +269,7 @@ def suspects_of_two(
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     says = odds.odds_around(evidence, around, reach, second)
     whose = None
-    if group is not None or seek:
+    if group is not None or (seek and learns):
         whose = _whose(*of_two(expit(says[sample])), label, sample, by.matrix, x, group)
     own = odds.own_odds(given, by, None if whose is None else whose.rates[whose.group])
     quality = odds.second_pass(says, given, own, second)
