@@ -318,7 +318,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
-        self.group_rates_ = None if suspects.rates is None else suspects.rates[:-1]
+        of_groups = None if group is None else suspects.rates
+        self.group_rates_ = None if of_groups is None else of_groups[:-1]
         return self
 
     def predict(self, X: npt.ArrayLike) -> AnyArray:

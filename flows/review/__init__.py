@@ -24,7 +24,7 @@ from flows.steps.graph.lookup import ids_of, pick, places
 from pipeline.arrays import Int64
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.arrays.groups import read_group
-from storage.errors import InputError, amount, shown
+from storage.errors import InputError, amount, listed, shown
 from storage.export import check_target
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds
@@ -225,8 +225,7 @@ def review_text(result: dict[str, Any]) -> str:
     if "imported" in result:
         rows, text = result["changed_rows"], ""
         if rows:
-            some = ", ".join(map(str, rows[:SHOWN])) + (", …" if len(rows) > SHOWN else "")
-            which = f"row{'s' if len(rows) > 1 else ''} {some}"
+            which = f"row{'s' if len(rows) > 1 else ''} {listed(rows, SHOWN)}"
             text = f"{len(rows):,} of them in place of another by the same person ({which}): "
             text += "if the table is older than that answer, give it again\n"
         return f"{amount(result['imported'], 'label')} taken over into {result['answers']}\n{text}"

@@ -70,7 +70,8 @@ class Suspects:
     likely_class: Int32
     """(row,) the likeliest clean class, the given label among the evidence."""
     rates: Float64 | None = None
-    """(group + 1, class) how often each of those who gave the labels is wrong, the whole last."""
+    """(group + 1, class) how often each of those who gave the labels, or each place, is wrong, the
+    whole last; None where there are none."""
 
 
 def fit_first(sample: ClassVotes, by: Correction, threads: Threads = ALONE) -> Weights:
@@ -199,7 +200,7 @@ def suspects_of(
         np.concatenate([part.label_quality for part in judged]),
         np.concatenate([part.is_label_issue for part in judged]),
         np.concatenate([part.likely_class for part in judged]),
-        whose.rates if whose is not None and group is not None else None,
+        None if whose is None else whose.rates,
     )
     return suspects, first, forests
 
@@ -275,5 +276,5 @@ def suspects_of_two(
     quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)
-    known = whose.rates if whose is not None and group is not None else None
-    return Suspects(quality, issue, likely, known), first, forests
+    of_whose = None if whose is None else whose.rates
+    return Suspects(quality, issue, likely, of_whose), first, forests

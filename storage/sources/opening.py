@@ -122,10 +122,8 @@ def open_cells(
     if not isinstance(whole.reader, TablesReader):
         raise InputError(f"{name}: must be a table, such as .csv or .parquet")
     alone = dialect.fixed and dialect.sep is None and len(whole.feature_names) == 1
-    if alone and (sep := likely_separator(whole.feature_names)):
-        dialect = replace(
-            dialect, sep=sep
-        )  # as spreadsheet programs write it where commas are used
+    if alone and (sep := likely_separator(whole.feature_names)):  # where commas are decimal
+        dialect = replace(dialect, sep=sep)
         whole = open_source(path, with_labels=False, dialect=dialect, raw=True)
     keep = tuple(one for one in choose(name, whole.feature_names) if one != ids)
     columns = Columns(id=ids, keep=keep, id_needed=False)

@@ -241,6 +241,9 @@ def test_a_table_of_answers_as_spreadsheets_write_it_is_told(
         (tmp_path / "said.csv").write_bytes(f"customer,label\n{IDS[7]},\xfcber\n".encode(encoding))
         with pytest.raises(InputError, match=r"[:;] save it as UTF-8, or as .xlsx$"):
             fit(source, tmp_path / "run", **OPTIONS, corrections=str(tmp_path / "said.csv"))
+    (tmp_path / "said.csv").write_text(f"customer,label,a;b;c;d\n{IDS[7]},yes,1,2\n")
+    with pytest.raises(InputError, match=r"separated by ';': save it with commas, or as .xlsx"):
+        fit(source, tmp_path / "run", **OPTIONS, corrections=str(tmp_path / "said.csv"))
     for sep, more in ((";", "sure; yes, or no"), ("\t", "why")):
         lines = f'customer{sep}label{sep}note\n{IDS[7]}{sep}yes{sep}"{more}"\n'
         (tmp_path / "said.csv").write_text(lines)

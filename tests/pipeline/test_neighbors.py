@@ -37,6 +37,7 @@ def test_exact_lists_of_a_larger_block_are_brute_force() -> None:
 
 
 def test_auto_searches_small_pools_exactly() -> None:
+    assert choose_builder("auto", 20_000, 30) == "exact"
     assert choose_builder("auto", 25_000, 20) == "exact"
     assert choose_builder("auto", 20_000, 2000) == "exact"  # all are anchors, searched exactly
     assert choose_builder("auto", 20_001, 2000) == "join"

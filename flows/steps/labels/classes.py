@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -414,8 +414,8 @@ def _fit(
     run: Run,
 ) -> Output:
     by, sample, around = read_correction(run), counted.drawn(), smoothed.drawn()
-    features_of_sample = partial(sampled, run, "partition", sample["row"])
-    trees = heard(digest, run, model_chances, features_of_sample)
+    x = cache(partial(sampled, run, "partition", sample["row"]))
+    trees = heard(digest, run, model_chances, x)
     votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
     threads = Threads(job.machine().threads)
@@ -424,7 +424,7 @@ def _fit(
     def before() -> tuple[Float64, Int32]:
         return chances(features, votes.code, weights, around["reach"]).chance, votes.code
 
-    known = sample["row"], sample["given_label"], by.matrix, before
+    known = sample["row"], x, sample["given_label"], by.matrix, before
     written, places = find_wrong(run, graph, *known)
     return Output(written, replace(weights, places=places))
 

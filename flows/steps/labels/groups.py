@@ -15,10 +15,9 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
-from flows.steps.graph.anchors import sampled
 from flows.steps.graph.lookup import pick
 from flows.steps.ingest.pool import certain
-from pipeline.arrays import Bools, Float64, Int32, Int64, Integers
+from pipeline.arrays import Bools, Float32, Float64, Int32, Int64, Integers
 from pipeline.blocks.logits import can_learn
 from pipeline.decision.whose import Place, find_places, place_of, place_rates, wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
@@ -62,13 +61,14 @@ def find_wrong(
     run: Run,
     graph: PoolGraph,
     row: Int64,
+    x: Callable[[], Float32],
     given: Integers,
     matrix: Float64,
     chances: Callable[[], tuple[Float64, Int32]],
 ) -> tuple[list[str], tuple[Place, ...]]:
     """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows:
-    keys of what was written; else the places where labels are wrong more often. Chances come with
-    their codes, as `wrong_rates` wants them, and are computed where they are needed."""
+    keys of what was written; else the places where labels are wrong more often. Features, and
+    chances with their codes, as `wrong_rates` wants them, are asked for where they are needed."""
     if has_groups(run):
         about: dict[str, Any] = run.group("pool").attrs.asdict()
         n_groups = len(about["group_values"])
@@ -77,7 +77,7 @@ def find_wrong(
     if graph.mates.differ or not can_learn(graph.pool.n_features):
         return [], ()
     unchecked = np.where(_checked(run, row), -1, given)
-    return [], find_places(sampled(run, "partition", row), *chances(), unchecked, matrix)
+    return [], find_places(x(), *chances(), unchecked, matrix)
 
 
 def _whose(run: Run, row: Int64) -> npt.NDArray[np.int16]:
@@ -100,10 +100,9 @@ def read_wrong(run: Run, places: Sequence[Place], matrix: Float64) -> Float64 | 
     return place_rates(places, matrix) if places else None
 
 
-def group_of(at: SourceRows, places: Sequence[Place]) -> Int64:
+def group_of(at: SourceRows, places: Sequence[Place]) -> Integers:
     """(row,) the group, or place, of some rows; -1 for none."""
-    group = at.read("group") if has_groups(at.pool.run) else place_of(places, at.read("x"))
-    return group.astype(np.int64)
+    return at.read("group") if has_groups(at.pool.run) else place_of(places, at.read("x"))
 
 
 def has_groups(run: Run) -> bool:

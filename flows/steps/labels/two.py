@@ -4,7 +4,7 @@ verdicts on the training labels, in source order."""
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, replace
-from functools import partial
+from functools import cache, partial
 
 import numpy as np
 from scipy.special import expit
@@ -304,7 +304,7 @@ def _fit_second(
     graph: PoolGraph, counted: Sendings, smoothed: Sendings, first: First, run: Run
 ) -> Output:
     sample, around = counted.drawn(), smoothed.drawn()
-    x = partial(sampled, run, "partition", sample["row"])
+    x = cache(partial(sampled, run, "partition", sample["row"]))
     trees = heard(first.vote.trees, run, tree_odds, x)
     features = first.vote.features(first.count(sample["count"]), trees)
     near, given = (features, around["smoothed"], around["reach"]), sample["given_label"]
@@ -314,7 +314,7 @@ def _fit_second(
     def chances() -> tuple[Float64, Int32]:
         return of_two(expit(odds_around(*near, weights)))
 
-    written, places = find_wrong(run, graph, sample["row"], given, by.matrix, chances)
+    written, places = find_wrong(run, graph, sample["row"], x, given, by.matrix, chances)
     return Output(written, replace(weights, places=places))
 
 
