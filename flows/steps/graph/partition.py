@@ -53,7 +53,7 @@ def last_attempt(step: str, steps: Iterable[str]) -> str | None:
 
 
 EXACT_BLOCK_ROWS = 50_000
-DIVIDED = 16
+DIVIDED = 8
 """Blocks to a machine, memory permitting, where these only divide what comes after the lists."""
 MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
@@ -158,7 +158,9 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
         return [wanted.block_rows << attempt]
     if wanted.machine.memory:
         most = min(most, max(2 * length, wanted.most_rows(n_features) // REGION_BLOCKS))
-        return [min(max(BLOCK_ROWS[0], n_rows // (DIVIDED * wanted.machine.number)), most)]
+        of_machine = n_rows // wanted.machine.number
+        least, usual = BLOCK_ROWS[:2]
+        return [min(max(least, min(usual, of_machine // 4), of_machine // DIVIDED), most)]
     sizes = [size for size in BLOCK_ROWS if size <= most] or [most]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
