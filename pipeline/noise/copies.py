@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from pipeline.arrays import Bools, Floating, Int64, Integers
@@ -47,8 +48,6 @@ LOOKED_AT = 4096
 SORTED = 0.5
 """Disagreement of one run with the next, as a share of that by chance, of a file that is sorted by
 labels."""
-_AT_ONCE = 1024
-"""Anchors looked at together, so that what is computed of them stays in the cache."""
 
 
 @dataclass(frozen=True)
@@ -212,22 +211,33 @@ def copies(distance: Floating) -> Int64:
     exponential of mean 1 for each rank r (Renyi 1953); d is that of the list's other half (Levina
     & Bickel 2004). ``distance`` is (anchor, K), nearest first, column 0 the anchor itself.
     """
-    starts = range(0, max(1, len(distance)), _AT_ONCE)
-    return np.concatenate([_copies(distance[a : a + _AT_ONCE]) for a in starts])
+    widths = np.empty(len(distance), np.int64)
+    _measure(np.ascontiguousarray(distance), widths)
+    return widths
 
 
-def _copies(distance: Floating) -> Int64:
-    """The same of some anchors."""
+@njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
+def _measure(distance: Floating, widths: Int64) -> None:
+    """The same, in place. A gap that even without its logarithm is no wider than another has
+    none taken."""
     half = distance.shape[1] // 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log(np.asarray(distance[:, 1:], np.float64))
-        dimension = 1.0 / (log[:, -1:] - log[:, half:]).mean(axis=1)
-        gap = np.nan_to_num(np.diff(log[:, : half + 1]), nan=0.0, posinf=np.inf)
-    gap *= np.arange(1, half + 1)
-    widest = gap.argmax(axis=1)
-    apart = gap[np.arange(len(gap)), widest] * np.nan_to_num(dimension, nan=1.0, posinf=50.0)
-    widths = np.where(apart > APART, widest + 1, 0)
-    return np.where(distance[:, half + 1] == 0, half + 1, widths)
+    for one in range(len(distance)):
+        own, widest, width = distance[one], 0.0, 0
+        for rank in range(1, half + 1):
+            near, far = np.float64(own[rank]), np.float64(own[rank + 1])
+            if near < far and rank * (far - near) > widest * near:
+                gap = rank * (np.log(far) - np.log(near))
+                if gap > widest:
+                    widest, width = gap, rank
+        if own[half + 1] == 0:
+            widths[one] = half + 1
+            continue
+        beyond, last = 0.0, np.log(np.float64(own[-1]))
+        for rank in range(half + 1, len(own)):
+            beyond += last - np.log(np.float64(own[rank]))
+        mean = beyond / (len(own) - half - 1)
+        dimension = 1.0 if np.isnan(mean) else (50.0 if mean == 0 else 1.0 / mean)
+        widths[one] = width if widest * dimension > APART else 0
 
 
 def groups_of(

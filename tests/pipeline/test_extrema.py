@@ -16,7 +16,7 @@ from sklearn.datasets import make_classification
 
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
-from pipeline.noise.copies import one_of_run
+from pipeline.noise.copies import APART, copies, one_of_run
 from pipeline.noise.extrema import (
     anchor_plan,
     crossfit,
@@ -334,6 +334,35 @@ def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     mixed = np.random.default_rng(8).permutation(len(near))
     there = crossfit(near, given[near], len(y), distance=distance)
     assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
+
+
+def widths(distance: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Brute force: how many of the nearest are a group with each anchor, by all gaps."""
+    half = distance.shape[1] // 2
+    with np.errstate(divide="ignore", invalid="ignore"):
+        log = np.log(distance[:, 1:])
+        dimension = 1.0 / (log[:, -1:] - log[:, half:]).mean(axis=1)
+        gap = np.nan_to_num(np.diff(log[:, : half + 1]), nan=0.0, posinf=np.inf)
+        gap *= np.arange(1, half + 1)
+        apart = gap.max(axis=1) * np.nan_to_num(dimension, nan=1.0, posinf=50.0)
+    found = np.where(apart > APART, gap.argmax(axis=1) + 1, 0)
+    return np.where(distance[:, half + 1] == 0, half + 1, found)
+
+
+@given(
+    arrays(
+        np.float64,
+        st.tuples(st.integers(1, 4), st.integers(4, 30)),
+        elements=st.sampled_from([0.0, 1e-9, 0.1, 0.5, 0.7, 1.0, 1.0, 1.01, 1.1, 2.0, np.inf]),
+    ),
+    st.sampled_from([0.0, 1e-6, 1e-3]),
+)
+def test_a_group_of_copies_ends_at_the_widest_gap(
+    distance: NDArray[np.float64], spread: float
+) -> None:
+    """Equal rows, gaps of any width, and lists with empty places among them."""
+    distance = np.sort(distance + spread * np.arange(distance.shape[1]), axis=1)
+    np.testing.assert_array_equal(copies(distance), widths(distance))
 
 
 @pytest.mark.parametrize(
