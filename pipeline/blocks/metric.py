@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, spread_of
-from pipeline.blocks.scaling import Scaling
+from pipeline.blocks.scaling import FeatureStatistics, Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads, quiet
 
@@ -156,9 +156,10 @@ def choose_metric(
     directions = Scaling(directions=True)
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
-    beyond: Floats = np.zeros(0)
+    beyond, seen = np.zeros(0), FeatureStatistics(x.shape[1])
+    seen.see(x)
     if weigh or requested in LEARNED:
-        ways = _ways(x, y, least(losses[AS_SCALED]), k, seed, threads)
+        ways = _ways(x, y, seen, least(losses[AS_SCALED]), k, seed, threads)
         beyond = ways[1][0].mean(axis=0)
         first = min(ways[:2], key=lambda way: least(way[1]))
         ways = [first, *ways[2:]]
@@ -168,7 +169,7 @@ def choose_metric(
     if beyond.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss
         rows = [judged for judged, _ in folds(len(x), n_judged)]
-        parts = [(mine, weights(x, share)) for mine, share in zip(rows, shares, strict=True)]
+        parts = [(mine, weights(seen, share)) for mine, share in zip(rows, shares, strict=True)]
         if requested != WEIGHTED:
             forests = fit_logits(x, y, seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
@@ -185,12 +186,18 @@ def choose_metric(
         return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
         return choice, Scaling()
-    by = weights(x, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
+    by = weights(seen, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
     return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
 
 
 def _ways(
-    x: Float32, y: Codes, as_scaled: float, k: tuple[int, ...], seed: int, threads: Threads
+    x: Float32,
+    y: Codes,
+    seen: FeatureStatistics,
+    as_scaled: float,
+    k: tuple[int, ...],
+    seed: int,
+    threads: Threads,
 ) -> list[tuple[Floats, Floats]]:
     """Shares (fold, feature) that each part's weights are made of and losses (judged, size), the
     two of `relevance` first; where these do better than `as_scaled`, also of `joint_relevance`, as
@@ -201,7 +208,7 @@ def _ways(
     def judged(shares: Floats) -> tuple[Floats, Floats]:
         loss = np.empty((n_judged, len(k)))
         for (rows, _), share in zip(parts, shares, strict=True):
-            loss[rows] = label_losses(weights(x, share).apply(x), y, rows, k, threads)
+            loss[rows] = label_losses(weights(seen, share).apply(x), y, rows, k, threads)
         return shares, loss
 
     first = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
@@ -322,12 +329,11 @@ def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) ->
     return np.array([tree.compute_feature_importances(normalize=False) for tree in fitted])
 
 
-def weights(x: Float32, share: Floats) -> Scaling:
-    """Standard scores of the rows' features times the square root of each one's relevance."""
-    mean, deviation = x.mean(axis=0, dtype=np.float64), x.std(axis=0, dtype=np.float64)
+def weights(of: FeatureStatistics, share: Floats) -> Scaling:
+    """Standard scores of features times the square root of each one's relevance."""
     root = np.sqrt(np.maximum(share, max(0.0, LEAST * share.max())))
-    factor = np.divide(root, deviation, out=np.zeros_like(root), where=deviation > 0)
-    return Scaling(tuple(mean.tolist()), tuple(factor.tolist()))
+    factor = np.divide(root, of.deviation, out=np.zeros_like(root), where=of.deviation > 0)
+    return Scaling(tuple(of.mean.tolist()), tuple(factor.tolist()))
 
 
 def unweighted(x: Float32) -> Scaling:

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
+from numba import njit
 
-from pipeline.arrays import AnyArray, Bools, Float32
+from pipeline.arrays import AnyArray, Bools, Float32, Float64
 from pipeline.knn.rows import as_rows
 from pipeline.knn.threads import quiet
 
@@ -33,8 +34,9 @@ class Scaling:
         (row, feature + 1), as rows of zeros have none and are put at a right angle to all others.
         """
         if self.offset is not None and self.factor is not None:
-            moved = (x.astype(np.float64) - np.asarray(self.offset)) * np.asarray(self.factor)
-            x = np.asarray(moved, np.float32)
+            moved = np.empty(x.shape, np.float32)
+            _move(x, np.asarray(self.offset), np.asarray(self.factor), moved)
+            x = moved
         return np.asarray(as_rows(x, "cosine")) if self.directions else x
 
     def then(self, after: Scaling) -> Self:
@@ -112,11 +114,8 @@ class FeatureStatistics:
     def see(self, x: Float32) -> None:
         """Take a chunk, (row, feature) float32, at least one row."""
         chunk = FeatureStatistics(x.shape[1])
-        values = x.astype(np.float64)
-        chunk.n, chunk.mean = len(values), values.mean(axis=0)
-        values -= chunk.mean
-        chunk.squares = np.square(values, out=values).sum(axis=0)
-        chunk.low, chunk.high = x.min(axis=0), x.max(axis=0)
+        chunk.n = len(x)
+        _see(x, chunk.low, chunk.high, chunk.mean, chunk.squares)
         self.merge(chunk)
 
     def merge(self, chunk: FeatureStatistics) -> None:
@@ -129,6 +128,11 @@ class FeatureStatistics:
         self.low = np.minimum(self.low, chunk.low)
         self.high = np.maximum(self.high, chunk.high)
 
+    @property
+    def deviation(self) -> Float64:
+        """(feature,)"""
+        return np.sqrt(self.squares / max(1, self.n))
+
     def scaling(self, scale: str, kept: Bools | None = None) -> Scaling:
         """`none`; `range`: to [-1, 1]; `standard`: mean 0, deviation 1. Constants become 0.
 
@@ -139,7 +143,7 @@ class FeatureStatistics:
         if scale == "range":
             offset, width = (self.low + self.high) / 2, (self.high - self.low) / 2
         else:
-            offset, width = self.mean, np.sqrt(self.squares / max(1, self.n))
+            offset, width = self.mean, self.deviation
         factor = np.divide(1.0, width, out=np.zeros_like(width), where=width > 0)
         if kept is not None:
             offset, factor = np.where(kept, 0.0, offset), np.where(kept, 1.0, factor)
@@ -151,5 +155,27 @@ class FeatureStatistics:
             "minimum": self.low.tolist(),
             "maximum": self.high.tolist(),
             "mean": self.mean.tolist(),
-            "standard_deviation": np.sqrt(self.squares / max(1, self.n)).tolist(),
+            "standard_deviation": self.deviation.tolist(),
         }
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _move(x: Float32, offset: Float64, factor: Float64, moved: Float32) -> None:
+    for row in range(len(x)):
+        for f in range(x.shape[1]):
+            moved[row, f] = (x[row, f] - offset[f]) * factor[f]
+
+
+@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+def _see(x: Float32, low: Float64, high: Float64, mean: Float64, squares: Float64) -> None:
+    """What `FeatureStatistics` says of a chunk, in place of infinities and zeros."""
+    for row in range(len(x)):
+        for f in range(x.shape[1]):
+            value = np.float64(x[row, f])
+            low[f], high[f] = min(low[f], value), max(high[f], value)
+            mean[f] += value
+    mean /= len(x)
+    for row in range(len(x)):
+        for f in range(x.shape[1]):
+            away = x[row, f] - mean[f]
+            squares[f] += away * away
