@@ -85,7 +85,9 @@ def nearest(
     return index, distance
 
 
-def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> Float32:
+def kth_distance_bound(
+    query: Float32, sample: Float32, k: int, n_rows: int, threads: Threads = ALONE
+) -> Float32:
     """A distance within which each query has k rows of a pool, but for a chance below 1e-8.
 
     Parameters
@@ -93,6 +95,7 @@ def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> 
     query : (query, feature) float32
     sample : (row, feature) float32, drawn uniformly from the pool
     k, n_rows : rows wanted, and rows of the pool
+    threads : that share the queries
 
     Returns
     -------
@@ -102,7 +105,7 @@ def kth_distance_bound(query: Float32, sample: Float32, k: int, n_rows: int) -> 
     rank = k if len(sample) >= n_rows else int(expected + 6 * np.sqrt(expected) + 8)
     if rank > len(sample):
         return np.full(len(query), np.inf, np.float32)
-    return nearest(query, sample, rank)[1][:, -1]
+    return nearest(query, sample, rank, threads=threads)[1][:, -1]
 
 
 class _Tiles:

@@ -112,7 +112,8 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
         job.once("anchors", lambda run: Output(_writer(run, plan, pool).finish(plan.n_anchors, {})))
         return
     exchange = Exchange(job.run.location, "anchors")
-    job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling))
+    threads = Threads(job.machine().threads)
+    job.once("anchor-bounds", lambda run: _bound(run, pool, plan, scaling, threads))
     search_some = partial(search_part, plan=plan, scaling=scaling, exchange=exchange)
     searched = job.parts("anchors-search", search_some, by_rows(pool.parts()))
     groups = _by_group(enumerate(incoming(exchange, searched, plan.n_groups)))
@@ -131,12 +132,12 @@ def _by_group(each: Iterable[A]) -> list[Part[A]]:
     return [Part(f"group-{number:04d}", args) for number, args in enumerate(each)]
 
 
-def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling) -> Output:
+def _bound(run: Run, pool: Pool, plan: AnchorPlan, scaling: Scaling, threads: Threads) -> Output:
     """A distance within which each anchor surely has all the neighbors wanted."""
     x = scaling.apply(sampled(run, "anchors", anchor_rows(run, plan)))
     size = max(BOUND_ROWS, pool.n_rows // 16)
     sample = scaling.apply(read_array(run.group("samples/partition"), "x", slice(0, size)))
-    bound = kth_distance_bound(x, sample, plan.n_columns, pool.n_rows)
+    bound = kth_distance_bound(x, sample, plan.n_columns, pool.n_rows, threads)
     return Output(run.write_scratch("anchor-bounds", "bounds", {"bound": bound}))
 
 
