@@ -314,7 +314,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
             # models learn what mates share
             heard = None if mates.differ and len(self.classes_) > 2 else x
-            suspects = self._suspects(index, distance, noise, heard, group, not mates.differ)
+            suspects = self._suspects(index, distance, noise, heard, group, not mates)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]

@@ -3,7 +3,7 @@ fitted on it; or by the probabilities of any other model."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ FEWEST_BESIDE = 100
 LEAST_GAIN = 1e-3
 """Nats a row by which trees must tell more of the given labels to be heard."""
 LINEAR_GAIN = 1e-2
-"""The same, by which a linear function must tell more than trees alone of two classes."""
+"""The same of a linear function alone, and beside the trees of logits of two classes."""
 RIDGES = (0.1, 1.0, 10.0)
 """What the coefficients of a logistic regression may be, tried in turn: its `C` in scikit-learn."""
 SHRUNKEN = (0.03, 0.2, 0.6)
@@ -234,7 +234,7 @@ def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | No
     of_trees, of_linear = weight
     if both - alone < LINEAR_GAIN or of_linear == 0:
         return trees
-    return mixed(linear, trees, of_linear, of_trees)
+    return mixed((linear, trees), (of_linear, of_trees))
 
 
 def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
@@ -392,13 +392,21 @@ def _says(logits: Float32, y: Codes) -> float:
     return float(log_softmax(logits, axis=1)[np.arange(len(y)), y].mean())
 
 
-def mixed(linear: Forests, trees: Forests, of_linear: float, of_trees: float) -> Forests:
-    """Both together, their logits averaged by these weights."""
-    part = of_linear / (of_linear + of_trees)
-    return trees._replace(
-        value=(1.0 - part) * trees.value,
-        start=part * linear.start + (1.0 - part) * trees.start,
-        slope=part * linear.slope,
+def mixed(models: Sequence[Forests], weights: Sequence[float]) -> Forests:
+    """All together, their logits averaged by these weights, some of which are above 0."""
+    part = np.asarray(weights) / np.sum(weights)
+    trees = [(one, by) for one, by in zip(models, part, strict=True) if by and one.value.any()]
+    trees = trees or [(one, 0.0) for one in models if not one.value.any()][:1]
+    nodes = np.cumsum([0, *(len(one.value) for one, _ in trees)])[:-1].astype(np.int32)
+    return Forests(
+        np.concatenate([one.feature for one, _ in trees]),
+        np.concatenate([one.threshold for one, _ in trees]),
+        np.concatenate([one.left + at for (one, _), at in zip(trees, nodes, strict=True)]),
+        np.concatenate([by * one.value for one, by in trees]),
+        np.hstack([one.root + at for (one, _), at in zip(trees, nodes, strict=True)]),
+        np.tensordot(part, np.stack([one.start for one in models]), 1),
+        np.ones(1),
+        np.tensordot(part, np.stack([one.slope for one in models]), 1),
     )
 
 

@@ -45,7 +45,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.decision.whose import Place, of_two, own_likelihood
+from pipeline.decision.whose import Place, find_places, of_two, own_likelihood
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -165,41 +165,48 @@ def weighed_vote(
 
 
 def hear_models(
-    vote: WeighedVote, count: Integers, given: Integers, x: Float32, threads: Threads = ALONE
+    vote: WeighedVote,
+    count: Integers,
+    given: Integers,
+    x: Float32,
+    threads: Threads = ALONE,
+    alone: bool = True,
 ) -> tuple[WeighedVote, Float64, Forests | None]:
-    """The vote that hears boosted trees, too, its features, and the trees; the vote as it was, and
-    None, where they tell nothing more of the given labels. A linear function is mixed with them
-    where the vote tells more by both, and stands for them where features are too many for trees.
+    """The vote that hears boosted trees and a linear function, too, its features, and these models;
+    the vote as it was, and None, where they tell nothing more of the given labels. They are mixed
+    as they make those likeliest beside the vote.
 
     They learn from the features what the vote without them and the given labels take for the
-    likelier class, and those of a row have not seen what is said of it.
+    likelier class, which lacks most mistakes; those of a row have not seen what is said of it.
+    Trees learn the given labels, too, which repeat none of the vote's errors, where rows are
+    ``alone``, so that none has another's label for a reason, and no place shares mistakes.
 
     count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
     """
     odds, by = vote.features(count), vote.assumed.correction()
-    likely = (vote.log_odds(odds) + own_odds(given, by) >= 0).astype(np.int64)
+    says, label = vote.log_odds(odds), given.astype(np.int64)
+    likely = (says + own_odds(given, by) >= 0).astype(np.int64)
     trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
+    least = LINEAR_GAIN if trees is None else LEAST_GAIN
 
-    def hearing(*models: Forests) -> tuple[WeighedVote, Float64, float]:
-        features = np.column_stack([odds, *(tree_odds(model, x) for model in models)])
-        heard = replace(vote, weights=_weights(features, given, vote.assumed))
-        says = _log_likelihood(heard.log_odds(features), given, by).mean()
-        return heard, features, float(says)
+    def hearing(*models: Forests | None) -> tuple[WeighedVote, Float64, Forests | None]:
+        there = [one for one in models if one is not None]
+        features = np.column_stack([odds, *(tree_odds(model, x) for model in there)])
+        parts = _weights(features, given, vote.assumed).weight[odds.shape[1] :]
+        if not any(parts):
+            return vote, odds, None
+        mix = mixed(there, parts)
+        features = np.column_stack([odds, tree_odds(mix, x)])
+        weights = _weights(features, given, vote.assumed)
+        heard = replace(vote, weights=weights, trees=mix.digest)
+        gain = _log_likelihood(heard.log_odds(features), given, by)
+        gain -= _log_likelihood(says, given, by)
+        return (heard, features, mix) if gain.mean() >= least else (vote, odds, None)
 
-    models = linear if trees is None else trees
-    if models is None:
-        return vote, odds, None
-    heard, features, says = hearing(models)
-    if trees is not None and linear is not None:
-        both, _, more = hearing(trees, linear)
-        if more - says >= LINEAR_GAIN:
-            of_trees, of_linear = both.weights.weight[-2:]
-            models = mixed(linear, trees, of_linear, of_trees)
-            heard, features, says = hearing(models)
-    gain = says - _log_likelihood(vote.log_odds(odds), given, by).mean()
-    if gain < (LINEAR_GAIN if trees is None else LEAST_GAIN):
-        return vote, odds, None
-    return replace(heard, trees=models.digest), features, models
+    heard = hearing(trees, linear)
+    if heard[2] is None or not alone or find_places(x, *of_two(expit(says)), label, by.matrix):
+        return heard
+    return hearing(trees, fit_some(x, label, threads), linear)
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:

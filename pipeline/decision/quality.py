@@ -260,7 +260,7 @@ def _beside(
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
     if gain < LEAST_GAIN * len(x):
         return linear
-    return mixed(linear, trees, *by_both.weight[-2:])
+    return mixed((linear, trees), by_both.weight[-2:])
 
 
 def reach_of(distance: Floating) -> Float32:

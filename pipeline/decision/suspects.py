@@ -258,7 +258,7 @@ def suspects_of_two(
     learns = x is not None and can_learn(x.shape[1])
     if learns:
         heard = first, count[sample], given[sample], dense(x[sample])
-        first, _, forests = odds.hear_models(*heard, threads)
+        first, _, forests = odds.hear_models(*heard, threads, seek)
         trees = None if forests is None else by_models(forests, x, 2)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)

@@ -449,7 +449,7 @@ def test_new_rows_are_judged_by_the_models_of_all_folds(classes: int) -> None:
     trees, linear = fit_forests(x, y, 0), fit_linear(x, y, classes)
     assert trees is not None
     assert linear is not None
-    for forests in (trees, linear, mixed(linear, trees, 0.3, 0.7)):
+    for forests in (trees, linear, mixed((linear, trees), (0.3, 0.7))):
         each = []
         for fold in range(logits.FOLDS):
             alone = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 
-from pipeline.blocks.logits import FOLDS, can_learn, fold_of
+from pipeline.blocks.logits import FOLDS, Forests, can_learn, fit_some, fold_of
 from pipeline.decision import odds
 from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
@@ -207,16 +208,53 @@ def test_a_linear_function_is_heard_with_trees_where_it_tells_more() -> None:
 
 
 @pytest.mark.parametrize("fold", range(FOLDS))
-def test_trees_of_a_row_have_not_seen_its_own_label(fold: int) -> None:
+def test_trees_of_a_row_have_not_seen_its_own_label(
+    fold: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     x, _, label, count, vote = blurred(1000, 5)
     mine = fold_of(x) == fold
     other = np.where(mine & (np.arange(1000) % 5 == 0), 1 - label, label)
-    one, after = (odds.hear_models(vote, count, given, x)[2] for given in (label, other))
-    assert one is not None
-    assert after is not None
-    assert one.digest != after.digest
-    assert np.array_equal(*(odds.tree_odds(of, x[mine]) for of in (one, after)))
-    assert not np.array_equal(*(odds.tree_odds(of, x[~mine]) for of in (one, after)))
+    kept: list[Sequence[Forests]] = []  # twice; the parts in which they are mixed all choose
+    mixing = odds.mixed
+    monkeypatch.setattr(odds, "mixed", lambda *of: kept.append(of[0]) or mixing(*of))
+    for labels in (label, other):
+        assert odds.hear_models(vote, count, labels, x)[2] is not None
+    grown = [[model for model in of if model.value.any()] for of in kept[1::2]]
+    for one, after in zip(*grown, strict=True):
+        assert one.digest != after.digest
+        assert np.array_equal(*(odds.tree_odds(of, x[mine]) for of in (one, after)))
+        assert not np.array_equal(*(odds.tree_odds(of, x[~mine]) for of in (one, after)))
+
+
+def test_trees_are_of_what_the_vote_takes_for_likely_and_of_the_labels_mixed() -> None:
+    x, _, label, count, vote = blurred(1000, 5)
+    likely = vote.log_odds(vote.features(count)) + odds.own_odds(label, vote.assumed.correction())
+    parts = [fit_some(x, of) for of in ((likely >= 0).astype(np.int64), label.astype(np.int64))]
+    forests = odds.hear_models(vote, count, label, x)[2]
+    assert forests is not None
+    each = np.column_stack([part.apply(x) for part in parts if part is not None])
+    weight, off, *_ = np.linalg.lstsq(each, forests.apply(x)[:, 0], rcond=None)
+    assert weight.sum() == pytest.approx(1.0, abs=1e-4)
+    assert weight.min() > 0.1
+    assert off[0] < 1e-4
+
+
+@pytest.mark.parametrize("wrong", [0.04, 0.5])
+def test_trees_learn_no_labels_whose_mistakes_a_place_shares(wrong: float) -> None:
+    """Classes that hardly overlap, and how often labels are wrong in a fifth of the rows: trees that
+    learned these would call them right."""
+    rng = np.random.default_rng(4)
+    clean = rng.integers(0, 2, 3000).astype(np.int8)
+    x = rng.normal(size=(3000, 4)).astype(np.float32)
+    x[:, 0] += 3 * clean
+    rate = np.where(x[:, 1] > 0.84, wrong, 0.04)
+    label = np.where(rng.random(3000) < rate, 1 - clean, clean).astype(np.int8)
+    near = nearest(x, x, 20, exclude=np.arange(3000))[0]
+    assumed = odds.Assumed(0.1, 0.1, tuple(np.bincount(label).tolist()))
+    count = counts(label[near], (5, 20))
+    vote = odds.weighed_vote(count, (5, 20), label, assumed)
+    learned = [odds.hear_models(vote, count, label, x, alone=alone)[0] for alone in (True, False)]
+    assert (learned[0] == learned[1]) == (wrong > 0.04)
 
 
 def test_trees_that_tell_nothing_are_not_heard() -> None:

@@ -222,7 +222,9 @@ def estimate_rates(
         features, forests, worth_it = weighed.features(of_sizes), None, None
         if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
-            weighed, features, forests = hear_models(weighed, of_sizes, given, x, threads)
+            weighed, features, forests = hear_models(
+                weighed, of_sizes, given, x, threads, not graph.mates
+            )
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
