@@ -156,10 +156,10 @@ def choose_metric(
     directions = Scaling(directions=True)
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
-    beyond, seen = np.zeros(0), FeatureStatistics(x.shape[1])
-    seen.see(x)
+    beyond, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
+    statistics.see(x)
     if weigh or requested in LEARNED:
-        ways = _ways(x, y, seen, least(losses[AS_SCALED]), k, seed, threads)
+        ways = _ways(x, y, statistics, least(losses[AS_SCALED]), k, seed, threads)
         beyond = ways[1][0].mean(axis=0)
         first = min(ways[:2], key=lambda way: least(way[1]))
         ways = [first, *ways[2:]]
@@ -169,7 +169,9 @@ def choose_metric(
     if beyond.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss
         rows = [judged for judged, _ in folds(len(x), n_judged)]
-        parts = [(mine, weights(seen, share)) for mine, share in zip(rows, shares, strict=True)]
+        parts = [
+            (mine, weights(statistics, share)) for mine, share in zip(rows, shares, strict=True)
+        ]
         if requested != WEIGHTED:
             forests = fit_logits(x, y, seed, threads)
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
@@ -186,14 +188,14 @@ def choose_metric(
         return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
         return choice, Scaling()
-    by = weights(seen, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
+    by = weights(statistics, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
     return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
 
 
 def _ways(
     x: Float32,
     y: Codes,
-    seen: FeatureStatistics,
+    statistics: FeatureStatistics,
     as_scaled: float,
     k: tuple[int, ...],
     seed: int,
@@ -208,7 +210,7 @@ def _ways(
     def judged(shares: Floats) -> tuple[Floats, Floats]:
         loss = np.empty((n_judged, len(k)))
         for (rows, _), share in zip(parts, shares, strict=True):
-            loss[rows] = label_losses(weights(seen, share).apply(x), y, rows, k, threads)
+            loss[rows] = label_losses(weights(statistics, share).apply(x), y, rows, k, threads)
         return shares, loss
 
     first = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)

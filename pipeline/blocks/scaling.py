@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
-from numba import njit
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64
+from pipeline.knn.moments import extent, moved, squares
 from pipeline.knn.rows import as_rows
 from pipeline.knn.threads import quiet
 
@@ -34,9 +34,7 @@ class Scaling:
         (row, feature + 1), as rows of zeros have none and are put at a right angle to all others.
         """
         if self.offset is not None and self.factor is not None:
-            moved = np.empty(x.shape, np.float32)
-            _move(x, np.asarray(self.offset), np.asarray(self.factor), moved)
-            x = moved
+            x = moved(x, np.asarray(self.offset), np.asarray(self.factor))
         return np.asarray(as_rows(x, "cosine")) if self.directions else x
 
     def then(self, after: Scaling) -> Self:
@@ -114,8 +112,8 @@ class FeatureStatistics:
     def see(self, x: Float32) -> None:
         """Take a chunk, (row, feature) float32, at least one row."""
         chunk = FeatureStatistics(x.shape[1])
-        chunk.n = len(x)
-        _see(x, chunk.low, chunk.high, chunk.mean, chunk.squares)
+        chunk.n, (chunk.low, chunk.high, chunk.mean) = len(x), extent(x)
+        chunk.squares = squares(x, chunk.mean)
         self.merge(chunk)
 
     def merge(self, chunk: FeatureStatistics) -> None:
@@ -157,25 +155,3 @@ class FeatureStatistics:
             "mean": self.mean.tolist(),
             "standard_deviation": self.deviation.tolist(),
         }
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _move(x: Float32, offset: Float64, factor: Float64, moved: Float32) -> None:
-    for row in range(len(x)):
-        for f in range(x.shape[1]):
-            moved[row, f] = (x[row, f] - offset[f]) * factor[f]
-
-
-@njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _see(x: Float32, low: Float64, high: Float64, mean: Float64, squares: Float64) -> None:
-    """What `FeatureStatistics` says of a chunk, in place of infinities and zeros."""
-    for row in range(len(x)):
-        for f in range(x.shape[1]):
-            value = np.float64(x[row, f])
-            low[f], high[f] = min(low[f], value), max(high[f], value)
-            mean[f] += value
-    mean /= len(x)
-    for row in range(len(x)):
-        for f in range(x.shape[1]):
-            away = x[row, f] - mean[f]
-            squares[f] += away * away

@@ -11,6 +11,7 @@ from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.knn.closest import collect, halves, lists_of, no_keys, reach
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.moments import extent, moved
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 _QUERY_ROWS, _X_ROWS = 512, 512
@@ -113,17 +114,15 @@ class _Tiles:
 
     def __init__(self, x: Float32) -> None:
         self.x = x
-        self.center = x.mean(axis=0, dtype=np.float64)
-        spread = max(
-            float(np.abs(x.max(0) - self.center).max()), float(np.abs(x.min(0) - self.center).max())
-        )
+        low, high, self.center = extent(x)
+        spread = float(np.maximum(high - self.center, self.center - low).max())
         self.unit = 1.0 / spread if spread > 0 else 1.0
         self.shrink = 1.0 - (x.shape[1] + 16) * 2.0**-22
         moved = self._moved(x)
         self.factor = np.concatenate([moved.T * np.float32(-2.0), self._norm(moved)[None]])
 
     def _moved(self, rows: Float32) -> Float32:
-        return np.asarray(((rows - self.center) * self.unit).astype(np.float32))
+        return moved(rows, self.center, np.full(len(self.center), self.unit))
 
     def _norm(self, moved: Float32) -> Float32:
         exact = np.einsum("ij,ij->i", moved, moved, dtype=np.float64)

@@ -272,9 +272,9 @@ def test_units_do_not_matter_to_relevance(exponent: int) -> None:
 
 def test_weights_are_standard_scores_times_roots_of_relevance() -> None:
     x = table(300, 1)[0] * np.array([1, 100, 0], np.float32)
-    seen = FeatureStatistics(x.shape[1])
-    seen.see(x)
-    spread = weights(seen, np.array([0.25, 0.75, 0.0])).apply(x).std(axis=0)
+    statistics = FeatureStatistics(x.shape[1])
+    statistics.see(x)
+    spread = weights(statistics, np.array([0.25, 0.75, 0.0])).apply(x).std(axis=0)
     assert spread == pytest.approx([0.5, 0.75**0.5, 0.0], abs=1e-6)
 
 

@@ -241,8 +241,8 @@ def test_trees_are_of_what_the_vote_takes_for_likely_and_of_the_labels_mixed() -
 
 @pytest.mark.parametrize("wrong", [0.04, 0.5])
 def test_trees_learn_no_labels_whose_mistakes_a_place_shares(wrong: float) -> None:
-    """Classes that hardly overlap, and how often labels are wrong in a fifth of the rows: trees that
-    learned these would call them right."""
+    """Of a fifth of the rows, of classes that hardly overlap: trees that learned labels there would
+    call wrong ones right."""
     rng = np.random.default_rng(4)
     clean = rng.integers(0, 2, 3000).astype(np.int8)
     x = rng.normal(size=(3000, 4)).astype(np.float32)
