@@ -42,8 +42,8 @@ AUDIT_ANCHORS = 2000
 """Anchors where no rate is read off their lists."""
 WHOLE_BYTES = 64 << 20
 """Features of a pool that is searched as a whole: lists are found where they stay."""
-GROUP_BYTES = 32 << 20
-"""Lists that one part finds in such a pool."""
+GROUP_BYTES, FEWEST_GROUPS = 32 << 20, 4
+"""Lists that one part finds in such a pool, and parts, if they have as many chunks."""
 BOUND_ROWS = 8192
 """Sampled rows, at least, from which the reach of the anchors' lists is bounded."""
 PAIR_BYTES = 256 << 20
@@ -105,7 +105,8 @@ def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) ->
     if 4 * pool.n_rows * pool.n_features <= WHOLE_BYTES:
         writer = _writer(job.run, plan, pool)
         n_chunks = -(-plan.n_anchors // writer.rows)
-        step = max(1, GROUP_BYTES // (_PAIR_BYTES * plan.n_columns * writer.rows))
+        most = GROUP_BYTES // (_PAIR_BYTES * plan.n_columns * writer.rows)
+        step = max(1, min(most, n_chunks // FEWEST_GROUPS))
         chunks = [(a, min(a + step, n_chunks)) for a in range(0, n_chunks, step)]
         search = partial(search_all_part, plan=plan, scaling=scaling, pool=pool)
         job.parts("anchors-search", search, _by_group(chunks))
