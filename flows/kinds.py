@@ -4,7 +4,6 @@ what is reported of each is in `flows.report.kinds`."""
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -37,7 +36,6 @@ from flows.steps.sets.candidates import judge_candidates
 from flows.steps.sets.features import prepare
 from pipeline.blocks.metric import AS_SCALED
 from pipeline.methods.rules import RULES
-from pipeline.noise.annotator_pairs import AlikePair
 from storage.errors import InputError
 from storage.sources.base import Source
 
@@ -173,16 +171,13 @@ class SingleLabels(Labels):
         )
         estimated, issues = find(job, of)
         job.task("export", export, "label-issues", "labels", LABEL_ISSUES, values, table)
-        consensus, groups = None, None
-        alike: Sequence[AlikePair] = ()
+        consensus, groups, about = None, None, (of.graph, values, counts)
         if source.annotations is not None:
-            consensus, alike = job.task(
-                "annotators", find_consensus, of.graph, values, counts, estimated=estimated
-            )
+            consensus = job.task("annotators", find_consensus, *about, estimated=estimated)
         if of.params.by is not None:
-            groups = job.task("groups", find_groups, of.graph, values, counts, estimated=estimated)
+            groups = job.task("groups", find_groups, *about, estimated=estimated)
         n_issues, n_wrong = issues.n_label_issues, issues.n_wrong
-        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus, alike)
+        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus)
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:

@@ -1,6 +1,5 @@
 """What the steps of a training found, as its report."""
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from flows.engine.job import Job, outcomes, peak_rss_mb
@@ -24,7 +23,6 @@ from flows.steps.ingest.pool import Ingested, corrections_used
 from flows.steps.ingest.transform import metric_used, pca_used
 from flows.steps.sets.stages import stages
 from pipeline.knn.lists import Recall
-from pipeline.noise.annotator_pairs import AlikePair
 from pipeline.noise.annotator_verdicts import Annotators
 from pipeline.noise.groups import Groups
 
@@ -41,8 +39,6 @@ class LabelsJudged(NamedTuple):
     """Labels that are wrong, as their qualities have it; None where none are estimated."""
     groups: Groups | None = None
     annotators: Annotators | None = None
-    alike: Sequence[AlikePair] = ()
-    """Annotators who agree by more than the class."""
     verdicts: Any = None
     """What is said of all rows besides, where the kind of labels says something."""
 
@@ -109,7 +105,7 @@ def composed(
         "warnings": [
             *recall_warning(recall, params.target_recall, remedy),
             *order_warning(checked.order),
-            *annotator_warnings(judged.annotators, judged.alike),
+            *annotator_warnings(judged.annotators),
             *(finding.text for finding in looked if finding.kind == COARSE),
         ],
         "n_outliers": checked.outliers,

@@ -1,7 +1,5 @@
 """Lines of the text of a training that kinds of labels share: rows, suspects, and who labeled."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from flows.report import metric
@@ -226,7 +224,7 @@ FIRST = 5
 """Rows to look at first that it lists."""
 
 
-def warnings(panel: Annotators | None, alike: Sequence[AlikePair]) -> list[str]:
+def warnings(panel: Annotators | None) -> list[str]:
     """What is doubtful about the annotations, as sentences."""
     if panel is None:
         return []
@@ -251,7 +249,7 @@ def warnings(panel: Annotators | None, alike: Sequence[AlikePair]) -> list[str]:
             f"{_named(chance)}: hardly better than chance; are labels swapped, or given without a "
             "look?",
         ),
-        *((pair, _alike(pair)) for pair in alike[:SHOWN]),
+        *((pair, _alike(pair)) for pair in panel.alike[:SHOWN]),
     )
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from pipeline.knn.lists import wilson
 from pipeline.labels import ClassName
 from pipeline.noise.annotator_matrices import Agreement, known_share
+from pipeline.noise.annotator_pairs import AlikePair
 from pipeline.noise.annotators import Expected, Skills
 from pipeline.noise.rates import Support
 
@@ -67,6 +68,8 @@ class Annotators:
     """Annotations whose label is no row's majority."""
     n_empty: int = 0
     """Lines without a label."""
+    alike: list[AlikePair] = field(default_factory=list)
+    """Those who agree by more than the class."""
 
 
 def verdicts_on(

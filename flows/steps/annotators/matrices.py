@@ -30,7 +30,7 @@ from pipeline.noise.annotator_matrices import (
     started,
     together,
 )
-from pipeline.noise.annotator_pairs import AlikePair, alike, pair_counts
+from pipeline.noise.annotator_pairs import alike, pair_counts
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
 from pipeline.noise.annotators import (
     CERTAIN,
@@ -135,9 +135,9 @@ def find_consensus(
     classes: list[LabelValue],
     counts: list[int],
     estimated: Estimated,
-) -> tuple[Annotators, list[AlikePair]]:
+) -> Annotators:
     """Write the groups `annotators` and `consensus`, and the table of the latter; what is said of
-    annotators, and those who agree by more than the class.
+    annotators.
 
     classes, counts : labels by code, and the rows given each
     """
@@ -180,10 +180,10 @@ def find_consensus(
         number += 1
     judged = over_blocks("consensus-blocks", number, GIVES)
     agreed, sums = _write(job, graph, judged, classes), _summed(judged, shape)
-    pairs = alike(names, sent.drawn_by_part(), sums.counts.sum(axis=1))
 
     def finish(run: Run) -> Output:
         skills = read_skills(run, number)
+        pairs = alike(names, sent.drawn_by_part(), sums.counts.sum(axis=1))
         shared = is_shared(about.agreement, pool.n_rows)
         written = run.write(GROUP, "annotators", _columns(skills, sums))
         annotators = Annotators(
@@ -201,10 +201,11 @@ def find_consensus(
             ],
             about.n_unused,
             pool_says["annotations_empty"],
+            pairs,
         )
         return Output(written, annotators)
 
-    return job.result("annotators", finish, Annotators), pairs
+    return job.result("annotators", finish, Annotators)
 
 
 def _matrices(number: int) -> str:
