@@ -21,8 +21,8 @@ from storage.files.durable import look_before_writing
 from storage.runs.run import Run
 
 _MOST_ROWS = 1 << 19
-FEWEST_PARTS = 8
-"""Parts that a pool is read in, if it has as many chunks."""
+PARTS = 8
+"""Parts, about, that a pool with as many chunks is read in at least; cores share them evenly."""
 
 
 class ChunkWriter:
@@ -118,11 +118,11 @@ class Pool:
     @property
     def part_rows(self) -> int:
         """Rows that one part reads: whole chunks of about `RUN_BYTES` of features, fewer where the
-        pool would not give `FEWEST_PARTS` of them."""
+        pool would not give `PARTS` of them."""
         chunk = pool_chunk_rows(self.n_features)
         n_chunks = -(-self.n_rows // chunk)
         room = min(RUN_BYTES // (4 * self.n_features), 2 * _MOST_ROWS) // chunk
-        return chunk * max(1, min(room, n_chunks // FEWEST_PARTS))
+        return chunk * max(1, min(room, round(n_chunks / PARTS)))
 
     def parts(self) -> list[slice]:
         step = self.part_rows
