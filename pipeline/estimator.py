@@ -312,9 +312,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            # models learn what mates share
-            heard = None if mates.differ and len(self.classes_) > 2 else x
-            suspects = self._suspects(index, distance, noise, heard, group, not mates)
+            suspects = self._suspects(index, distance, noise, x, group, mates)
             self.weighed_vote_ = self._weigh(lists, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
@@ -499,14 +497,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         noise: Transition,
         x: Rows | None,
         group: Int64 | None,
-        seek: bool,
+        mates: Mates,
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         if noise.rates is not None:
             drawn = np.flatnonzero(self._drawn())
             suspects, self._weighed, self._forests = suspects_of_two(
                 *(index, distance, self._label, noise.rates, drawn, x, self._threads()),
-                *(group, seek),
+                *(group, mates),
             )
             return suspects
         c = len(self.classes_)
@@ -516,7 +514,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first, self._forests = suspects_of(
             *(index, distance, self._label, self._by, drawn, x, self._threads()),
-            *(group, seek),
+            *(group, mates),
         )
         return suspects
 

@@ -52,6 +52,7 @@ from pipeline.decision.votes import counts, k_grid
 from pipeline.decision.whose import find_places, of_two, place_of, place_rates, wrong_rates
 from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
+from pipeline.noise.copies import NO_MATES, Mates
 from pipeline.noise.rates import NoiseRates
 
 Rows = Integers | slice
@@ -150,18 +151,18 @@ def suspects_of(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
-    seek: bool = True,
+    mates: Mates = NO_MATES,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and models, that are heard,
     where features ``x`` (row, feature), dense or sparse, are given; ``group`` (row,): whose labels
-    they are, where that is known; where it is not, ``seek`` the places of ``x`` where they are
-    wrong more often.
+    they are, where that is known; where it is not, the places of ``x`` count where they are wrong
+    more often. ``mates``: rows that share labels, which models would learn.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
     n, c, forests = len(index), len(by.matrix), None
-    learns = x is not None and can_learn(x.shape[1])
+    learns = x is not None and can_learn(x.shape[1]) and not mates.differ
     first, trees = fit_first(votes_among(index, label, c, sample), by, threads), None
     if learns:
         heard = label[index[sample]], label[sample], by, dense(x[sample])
@@ -183,7 +184,7 @@ def suspects_of(
     sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
     second = fit_weights(sampled, votes.take(sample), by, reach[sample], threads)
     whose = None
-    if group is not None or (seek and learns):
+    if group is not None or learns:
         before = chances(sampled, votes.code[sample], second, reach[sample]).chance
         known = before, votes.code[sample], label
         whose = _whose(*known, sample, by.matrix, x, group)
@@ -245,7 +246,7 @@ def suspects_of_two(
     x: Any = None,
     threads: Threads = ALONE,
     group: Int64 | None = None,
-    seek: bool = True,
+    mates: Mates = NO_MATES,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
     """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
@@ -258,7 +259,7 @@ def suspects_of_two(
     learns = x is not None and can_learn(x.shape[1])
     if learns:
         heard = first, count[sample], given[sample], dense(x[sample])
-        first, _, forests = odds.hear_models(*heard, threads, seek)
+        first, _, forests = odds.hear_models(*heard, threads, not mates)
         trees = None if forests is None else by_models(forests, x, 2)
     evidence = first.features(count, trees)
     chance = odds.first_pass(first.log_odds(evidence), given, by)
@@ -270,7 +271,7 @@ def suspects_of_two(
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     says = odds.odds_around(evidence, around, reach, second)
     whose = None
-    if group is not None or (seek and learns):
+    if group is not None or (learns and not mates.differ):
         whose = _whose(*of_two(expit(says[sample])), label, sample, by.matrix, x, group)
     own = odds.own_odds(given, by, None if whose is None else whose.rates[whose.group])
     quality = odds.second_pass(says, given, own, second)

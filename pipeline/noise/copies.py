@@ -86,6 +86,9 @@ class Mates:
         return np.asarray(mate & (neighbor != ABSENT))
 
 
+NO_MATES = Mates()
+
+
 def mates_last(mate: Bools) -> tuple[Int64, Bools]:
     """(list, k) order of lists with the mates at their end, and which of that order they are."""
     order = np.argsort(mate, axis=1, kind="stable")
