@@ -440,7 +440,7 @@ class _LabelFile:
         if len(bad):
             one = int(line[bad[0]])
             where = (
-                f"{self.name}: {self.id_column} {shown(ids[one].as_py())} at line {one:,} (from 0)"
+                f"{self.name}: {self.id_column} {shown(ids[one].as_py())} at row {one:,} (from 0)"
             )
             if again[bad[0]] >= 0:
                 raise InputError(
@@ -458,7 +458,7 @@ class _LabelFile:
         by_id = np.zeros(n, np.bool_) if ids is None else np.asarray(pc.not_equal(ids, ""))
         if ROW not in cells and not by_id.all():
             raise InputError(
-                f"{self.name}: column {shown(self.id_column)} is empty at line "
+                f"{self.name}: column {shown(self.id_column)} is empty at row "
                 f"{first + int(by_id.argmin()):,} (from 0); give the id, or drop the line"
             )
         column = cells.get(ROW, pa.nulls(n, pa.int64()))
@@ -474,7 +474,7 @@ class _LabelFile:
         if bad.any():
             at = int(bad.argmax())
             raise InputError(
-                f"{self.name}: {shown(column[at].as_py())} at line {first + at:,} (from 0) is no "
+                f"{self.name}: {shown(column[at].as_py())} at row {first + at:,} (from 0) is no "
                 "row number; rows count from 0 in the order of the source"
             )
         return numbers

@@ -152,7 +152,7 @@ def test_labels_that_are_joined_may_be_checked_in_any_spelling(tmp_path: Path) -
 BAD = {
     "row": ("row,label\n600,1\n", "row 600, the source has rows 0 to 599"),
     "label": ("row,label\n3,2\n", "label 2 of row 3 occurs nowhere"),
-    "text": ("row,label\nthree,1\n", "'three' at line 0"),
+    "text": ("row,label\nthree,1\n", "'three' at row 0"),
     "source": ("row,label,source\n3,1,0123\n", "another source"),
     "kind": (None, "unknown kind of file"),
 }

@@ -76,11 +76,11 @@ def test_ids_count_where_rows_are_left_out(table: pd.DataFrame, tmp_path: Path) 
 
 
 BAD = {
-    "unknown": ("customer,label\n00003,no\n3,yes\n", "customer 3 at line 1 (from 0) is that of no"),
-    "empty": ("customer,label\n00003,no\n,yes\n", "column 'customer' is empty at line 1"),
+    "unknown": ("customer,label\n00003,no\n3,yes\n", "customer 3 at row 1 (from 0) is that of no"),
+    "empty": ("customer,label\n00003,no\n,yes\n", "column 'customer' is empty at row 1"),
     "neither": ("client,label\n00003,no\n", "the columns customer or row and label"),
     "row of another source": ("customer,row,label,source\n,3,yes,0123\n", "another source"),
-    "row": ("customer,row,label\n00003,,no\n,x,no\n", "'x' at line 1"),
+    "row": ("customer,row,label\n00003,,no\n,x,no\n", "'x' at row 1"),
 }
 
 
@@ -108,7 +108,7 @@ def test_of_rows_that_share_an_id_the_number_says_which(
     source, checked = write(table, tmp_path / "pool.parquet"), tmp_path / "checked.csv"
     labels = pd.DataFrame({"customer": [IDS[9], IDS[5]], "label": ["no", "yes"]})
     options = {**OPTIONS, "corrections": str(write(labels, checked))}
-    with pytest.raises(InputError, match=r"'00015' at line 1 .* several rows.* in a column row"):
+    with pytest.raises(InputError, match=r"'00015' at row 1 .* several rows.* in a column row"):
         fit(source, tmp_path / "run", **options)
     write(labels.assign(row=[9, 77]), checked)
     assert fit(source, tmp_path / "run", **options)["corrections"]["n_rows"] == 2
@@ -183,7 +183,7 @@ def test_imports_name_an_id_that_is_of_no_row(
     assert "--export-to and --import-from: give one of them" in capsys.readouterr().err
     assert main(["review", "--run", str(run), "--import-from", str(tmp_path / "said.csv")]) == 2
     said = capsys.readouterr().err
-    assert "customer '00004' at line 1 (from 0) is that of no row (1 such)" in said
+    assert "customer '00004' at row 1 (from 0) is that of no row (1 such)" in said
     assert not list(AnswersFile.open(str(run / "review/answers.jsonl")).answers.rows())
 
 

@@ -277,8 +277,8 @@ def said_of(path: str) -> list[RowAnswers]:
 
 
 BAD = {
-    "no row": ("row,label\nx,yes\n", "'x' at line 0"),
-    "negative": ("row,label\n1,no\n-3,yes\n", "'-3' at line 1"),
+    "no row": ("row,label\nx,yes\n", "'x' at row 0"),
+    "negative": ("row,label\n1,no\n-3,yes\n", "'-3' at row 1"),
     "fraction": ("row,label\n1.5,no\n", "no row number"),
     "unknown row": ("row,label\n100,no\n", "row 100 is none of the 100"),
     "unknown label": ("row,label\n3,maybe\n", "'maybe' of row 3 is none of 'no', 'yes'"),
