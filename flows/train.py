@@ -38,6 +38,7 @@ from flows.steps.graph.building import build
 from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.graph.together import count_groups, mark_mates
+from flows.steps.ingest.pool import corrections_remarks
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.noise.rates import FEWEST_ROWS
@@ -152,6 +153,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     seed, labels = params.seed, labels_of(source)
     ingested = labels.ingest(job, source, params)
     pool = ingested.pool(job.run, "pool")
+    for remark in corrections_remarks(job.run, source):
+        job.reporter.say(remark)
     labels.check(source, ingested, params)
     _check_size(pool, params, labels.rates_read(params), len(ingested.label_values or []))
     metric = labels.metric(params)

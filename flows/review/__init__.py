@@ -100,7 +100,7 @@ def take(
     trained: Trained | None = None,
 ) -> tuple[int, list[int]]:
     """Keep the labels of a table as answers, but those that are known; how many were new, and the
-    rows where the same person had given another label.
+    rows where the same person had given another label, in the table or before.
 
     ids : those of the rows, by which lines are matched that have them
     trained : knows the labels that the rows have; none where labels are bought
@@ -109,13 +109,16 @@ def take(
     """
     origin = file.answers.origin
     assert origin is not None
+    revoked: list[int] = []
     if path.lower().endswith(TASKS):
         labels_read = read_tasks(path, origin)
     else:
-        labels_read = [*labels_to_import(path, origin, None if ids is None else ids.to_match())]
+        matched = None if ids is None else ids.to_match()
+        rows, revoked = labels_to_import(path, origin, matched)
+        labels_read = [*rows]
     new: dict[tuple[int, str], Label | None] = {}
     by_row: dict[int, dict[str, Label | None]] = {}
-    changed: list[int] = []
+    changed: set[int] = set()
     for row, reviewer, label in labels_read:
         labels = by_row.setdefault(row, file.answers.of_row(row).labels)
         if reviewer in labels and labels[reviewer] == label:
@@ -128,11 +131,11 @@ def take(
                     "`reviewer`"
                 )
         if labels.get(reviewer) is not None:
-            changed.append(row)
+            changed.add(row)
         labels[reviewer] = new[row, reviewer] = label
     had = {} if trained is None else _given_labels(trained, [row for row, _ in new])
     n = keep(file, [(row, who, label) for (row, who), label in new.items()], why, had)
-    return n, sorted(changed)
+    return n, sorted(changed | ({*revoked} & {row for row, _ in new}))
 
 
 def _given_labels(trained: Trained, rows: list[int]) -> dict[int, Label]:

@@ -69,9 +69,9 @@ def _answer_column(name: str, column: list[Any]) -> pa.Array:
 
 def labels_to_import(
     path: str, origin: Origin, ids: RowIds | None = None
-) -> list[tuple[int, str, Label]]:
+) -> tuple[list[tuple[int, str, Label]], list[int]]:
     """(row, reviewer, label) of every label in a file, checked against the rows under review, which
-    have these ids.
+    have these ids; and the rows that it gives another label by the same reviewer before.
 
     Raises `InputError` where the file cannot be read, is of another source, or has unknown rows or
     labels; `StorageError` where answers in it are damaged.
@@ -93,4 +93,4 @@ def labels_to_import(
                 f"{listed(list(origin.label_values))}; nothing was imported"
             )
         labels.append((row, who, origin.label_values[place[label]] if place else label))
-    return labels
+    return labels, checked.revoked.tolist()

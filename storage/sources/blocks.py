@@ -126,6 +126,8 @@ class Corrections:
     values: tuple[Label, ...]
     n_conflicts: int
     """Rows left out, as reviewers disagree."""
+    revoked: npt.NDArray[np.int64]
+    """Rows that the same reviewer labels otherwise further up in the file; the last line counts."""
 
     def within(
         self, start: int, stop: int

@@ -270,6 +270,8 @@ class LatestLabels:
     """Code among `reviewers`; `NOBODY` where the file names none, each other label by another."""
     values: tuple[Label, ...]
     reviewers: tuple[str, ...]
+    revoked: Numbers
+    """Rows to which the table has another label by the same reviewer before the last."""
 
     def agreed(self) -> tuple[Numbers, npt.NDArray[np.int16], int]:
         """The rows whose labels all agree, those labels, and the number of rows where not."""
@@ -321,7 +323,7 @@ def with_corrections(source: Source, path: str) -> Source:
         )
     row, label, n_conflicts = latest.agreed()
     values = tuple(source.coding.join(objects(latest.values)))
-    corrections = Corrections(part, row, label, values, n_conflicts)
+    corrections = Corrections(part, row, label, values, n_conflicts, latest.revoked)
     return replace(source, parts=(*source.parts, part), corrections=corrections)
 
 
@@ -362,7 +364,7 @@ class _LabelFile:
         row = np.array([row for row, _, _ in answered], np.int64)
         label = self.codes.encode(objects([label for _, _, label in answered])).astype(np.int16)
         reviewer = self._reviewers(pa.array([who for _, who, _ in answered], pa.string()))
-        known = self.codes.values, tuple(self.reviewers)
+        known = self.codes.values, tuple(self.reviewers), np.empty(0, np.int64)
         return LatestLabels(self.location, answers.origin.source, row, label, reviewer, *known)
 
     def table(self, path: str, verbatim: bool) -> LatestLabels:
@@ -400,13 +402,16 @@ class _LabelFile:
             origins.clear()
         if len(origins) > 1:
             raise InputError(f"{self.name}: holds labels of several sources; split it by `source`")
+        revoked = np.empty(0, np.int64)
         if (row[1:] <= row[:-1]).any():
             person = np.where(reviewer == NOBODY, label - MOST_CLASSES - 1, reviewer)
             order = np.lexsort((person, row))  # which keeps the order of lines
             row, label, person, reviewer = (c[order] for c in (row, label, person, reviewer))
             last = np.append((row[1:] != row[:-1]) | (person[1:] != person[:-1]), True)
+            other = ~last[:-1] & (label[1:] != label[:-1]) & (label[1:] >= 0) & (label[:-1] >= 0)
+            revoked = np.unique(row[:-1][other])
             row, label, reviewer = (column[last] for column in (row, label, reviewer))
-        known = self.codes.values, tuple(self.reviewers)
+        known = self.codes.values, tuple(self.reviewers), revoked
         return LatestLabels(self.location, next(iter(origins), None), row, label, reviewer, *known)
 
     def _columns(self, name: str, names: tuple[str, ...]) -> list[str]:

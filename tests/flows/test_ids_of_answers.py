@@ -63,16 +63,24 @@ def test_corrections_go_by_id(table: pd.DataFrame, tmp_path: Path, kind: str) ->
     assert fit(source, tmp_path / "run", **options) == report
 
 
-def test_ids_count_where_rows_are_left_out(table: pd.DataFrame, tmp_path: Path) -> None:
-    """Of a row with a gap, too, which is not trained on; a row without a label gets one."""
+def test_ids_count_where_rows_are_left_out(
+    table: pd.DataFrame, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Of a row with a gap, too, which is not trained on, as is said; a row without a label gets
+    one."""
     table.loc[[3, 8], "a"] = np.nan
     table.loc[[8, 11], "sick"] = None
-    checked = pd.DataFrame({"customer": [IDS[n] for n in (3, 8, 11, 20)], "label": ["yes"] * 4})
-    options = {**OPTIONS, "impute": "drop", "unlabeled": "predict"}
+    checked = pd.DataFrame({"customer": [IDS[n] for n in (20, 3, 8, 11, 20)], "label": "yes"})
+    checked = checked.assign(reviewer="ann")
+    checked.loc[0, "label"] = "no"
+    options = {**OPTIONS, "impute": "drop", "unlabeled": "predict", "quiet": False}
     options |= {"corrections": str(write(checked, tmp_path / "checked.csv"))}
     report = fit(write(table, tmp_path / "pool.csv"), tmp_path / "run", **options)
     assert report["corrections"]["n_rows"] == 2
     assert {IDS[11]: "yes", IDS[20]: "yes"}.items() <= corrected(tmp_path / "run").items()
+    said = capsys.readouterr().err
+    assert "checked.csv: 2 labels of rows with gaps not used: these are left out" in said
+    assert "checked.csv: 1 row has several labels by the same reviewer, first row 20 (from" in said
 
 
 BAD = {

@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from openpyxl.styles import PatternFill
 
+from flows.review import take
 from flows.review.tables import export_answers, labels_to_import
 from storage import answers
 from storage.answers import (
@@ -214,9 +215,8 @@ def test_exported_and_imported(log: AnswersFile, tmp_path: Path, name: str) -> N
     assert export_answers(log, out) == 4
     assert read_answers(out).source == "abc"
     assert said_of(out) == said_of(str(log.path)) == list(log.answers.rows())
-    assert labels_to_import(out, ORIGIN) == [
-        *((4, "ann", "yes"), (4, "bob", "no"), (5, "ann", "yes"))
-    ]
+    labels = [(4, "ann", "yes"), (4, "bob", "no"), (5, "ann", "yes")]
+    assert labels_to_import(out, ORIGIN) == (labels, [])
 
 
 def test_a_label_that_is_a_formula_comes_back_as_it_was(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_true_and_false_come_back_from_any_table(tmp_path: Path, kind: str) -> N
     log.add(Answer("2", (Asked(5, False, "useful", True),), True, "ann", "t"))
     out = str(tmp_path / f"out.{kind}")
     export_answers(log, out)
-    labels = labels_to_import(out, origin)
+    labels, _ = labels_to_import(out, origin)
     assert [(row, label) for row, _, label in labels] == [(4, False), (5, True)]
     assert {type(label) for _, _, label in labels} == {bool}
 
@@ -261,9 +261,8 @@ def test_a_workbook_comes_back_as_a_spreadsheet_program_saves_it(
     ):
         for name in saved.namelist():
             back.writestr(name, re.sub(rb"<v>([457])</v>", rb"<v>\1.0</v>", saved.read(name)))
-    assert labels_to_import(str(tmp_path / "back.xlsx"), ORIGIN) == [
-        *((4, "ann", "yes"), (5, "ann", "no"))
-    ]
+    labels = [(4, "ann", "yes"), (5, "ann", "no")]
+    assert labels_to_import(str(tmp_path / "back.xlsx"), ORIGIN) == (labels, [])
 
 
 def said_of(path: str) -> list[RowAnswers]:
@@ -306,6 +305,24 @@ def test_a_table_of_another_tool_needs_two_columns(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "tool.parquet")
     row, label, n_conflicts = read_answers(str(tmp_path / "tool.parquet")).agreed()
     assert (row.tolist(), label.tolist(), n_conflicts) == ([3], [0], 1)
+
+
+def test_rows_that_one_reviewer_labels_twice_are_known(tmp_path: Path) -> None:
+    """The last line counts; who did not know before, or says the same again, revokes nothing."""
+    table = pa.table(
+        {
+            "row": [9, 3, 5, 3, 5, 7, 7],
+            "label": ["no", "yes", None, "no", "yes", "no", "no"],
+            "reviewer": ["ann", "ann", "ann", "ann", "ann", "ann", "bob"],
+        }
+    )
+    pq.write_table(table, tmp_path / "tool.parquet")
+    labels, revoked = labels_to_import(str(tmp_path / "tool.parquet"), ORIGIN)
+    assert labels[:2] == [(3, "ann", "no"), (5, "ann", "yes")]
+    assert revoked == [3]
+    file = AnswersFile.open(str(tmp_path / "answers.jsonl"), ORIGIN)
+    path = str(tmp_path / "tool.parquet")
+    assert (take(file, path), take(file, path)) == ((5, [3]), (0, []))
 
 
 def test_a_log_of_more_answers_than_are_held_is_refused(

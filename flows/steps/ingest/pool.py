@@ -599,6 +599,24 @@ def corrections_used(run: Run) -> CorrectionsUsed | None:
     return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
 
 
+def corrections_remarks(run: Run, source: Source) -> list[str]:
+    """What is to be said of corrections besides what they changed, as sentences: labels of one
+    reviewer that differ, and those of rows that are not in the pool."""
+    used, given = corrections_used(run), source.corrections
+    if used is None or given is None:
+        return []
+    name, remarks = given.file.location.name, []
+    if n := len(given.revoked):
+        remarks.append(
+            f"{name}: {amount(n, 'row has', 'rows have')} several labels by the same reviewer, "
+            f"first row {given.revoked[0]:,} (from 0); the last of them counts"
+        )
+    if n := len(given.row) - used.n_rows:
+        which = "with gaps" if source.coding.drop else "in lines that repeat a row"
+        remarks.append(f"{name}: {amount(n, 'label')} of rows {which} not used: these are left out")
+    return remarks
+
+
 def certain(run: Run, rows: slice) -> Int64:
     """Places within some rows of those whose labels somebody checked."""
     if not _corrected(run):
