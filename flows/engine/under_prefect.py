@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
+import httpx
 from prefect import Flow, State
 from prefect.client.schemas.objects import FlowRun, TaskRun
 from prefect.context import FlowRunContext
@@ -55,6 +56,8 @@ class _Redacting(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.msg, record.args = redacted(record.getMessage()), ()
+        if record.exc_info and isinstance(record.exc_info[1], httpx.TransportError):
+            record.exc_info = None  # a server that does not answer: where we asked says nothing
         if record.exc_info:
             record.exc_text = logging.Formatter().formatException(record.exc_info)
             record.exc_info = None
@@ -63,8 +66,27 @@ class _Redacting(logging.Filter):
         return True
 
 
-def redact_logs() -> None:
-    """Redact what Prefect's handlers print and send to the server, from now on."""
+class _Once(logging.Filter):
+    """Passes each message once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._messages: set[str] = set()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        is_new = record.getMessage() not in self._messages
+        self._messages.add(record.getMessage())
+        return is_new
+
+
+def tame_logs() -> None:
+    """Redact what Prefect's handlers print and send to the server, from now on, and tell of a
+    server that is away once: it would be told of each event that does not reach it, and with
+    another line all that is in the event."""
+    logging.getLogger("prefect._internal.concurrency").disabled = True  # it knows no levels
+    events = logging.getLogger("prefect.events.clients")
+    if not any(isinstance(one, _Once) for one in events.filters):
+        events.addFilter(_Once())
     for name in _LOGGERS:
         for handler in logging.getLogger(name).handlers:
             if not any(isinstance(one, _Redacting) for one in handler.filters):
@@ -95,7 +117,7 @@ def private(function: Callable[..., R]) -> Callable[..., R]:
     def call(*args: Any, **kwargs: Any) -> R:
         if FlowRunContext.get() is None:
             return function(*args, **kwargs)
-        redact_logs()
+        tame_logs()
         with redacted_errors():
             return function(*args, **kwargs)
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
 from typing import Any
 
+import httpx
 import pytest
 from prefect import flow
 from prefect.task_engine import TaskRunTimeoutError
@@ -102,3 +104,21 @@ def test_folder_of_a_date() -> None:
     assert dated("runs/{other}") == "runs/{other}"
     with pytest.raises(InputError, match="fill in the date"):
         dated("runs/{date.nothing}-{0}")
+
+
+def test_a_server_that_is_away_is_told_of_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not for each event that does not reach it, with all that is in it, nor with a trace."""
+    told: list[logging.LogRecord] = []
+    handler = logging.NullHandler()
+    monkeypatch.setattr(logging.getLogger("prefect"), "handlers", [handler])
+    under_prefect.tame_logs()
+    for name in ("prefect.events.clients", "prefect._internal.concurrency"):
+        monkeypatch.setattr(logging.getLogger(name), "callHandlers", told.append)
+    for number in range(3):
+        logging.getLogger("prefect.events.clients").warning("Unable to connect to %r.", "ws://a")
+        logging.getLogger("prefect._internal.concurrency").error("failed to process %r", number)
+    assert [record.getMessage() for record in told] == ["Unable to connect to 'ws://a'."]
+    for error, traced in ((httpx.ConnectError("refused"), False), (ValueError("ours"), True)):
+        record = logging.makeLogRecord({"msg": "failed", "exc_info": (type(error), error, None)})
+        assert handler.filter(record)
+        assert bool(record.exc_text) == traced
