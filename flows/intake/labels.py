@@ -1,7 +1,8 @@
 """Single labels: what goes with them only, and what no classes are."""
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from unicodedata import normalize
 
 from flows.engine.results import LabelValue
 from flows.intake.health import SHOWN, Finding, Health
@@ -67,17 +68,29 @@ def refuse_quantity(health: Health) -> None:
 
 def alike(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
     """Labels that differ by case, spaces or accents alone."""
+    if not (texts := spelled_alike(counts)):
+        return []
+    joins = "--join-labels" if len({*map(_alike, counts)}) > 1 else None
+    text = f"label {name!r}: {texts}"
+    return [Finding(kind="alike labels", columns=[name], text=text, option=joins)]
+
+
+def spelled_alike(values: Iterable[LabelValue]) -> str:
+    """That texts differ by case, spaces or accents alone, and which; empty where none do."""
     same: dict[str, list[str]] = defaultdict(list)
-    for value in counts:
+    for value in values:
         if isinstance(value, str):
             same[folded(value)].append(value)
-    several = [" and ".join(map(repr, texts)) for texts in same.values() if len(texts) > 1]
-    if not several:
-        return []
+    several = [_written(texts) for texts in same.values() if len(texts) > 1]
     more = f", and {len(several) - SHOWN:,} more" if len(several) > SHOWN else ""
-    text = f"label {name!r}: {', '.join(several[:SHOWN])}{more} differ by case, spaces or accents"
-    joins = "--join-labels" if len({*map(_alike, counts)}) > 1 else None
-    return [Finding(kind="alike labels", columns=[name], text=text, option=joins)]
+    listed = f"{', '.join(several[:SHOWN])}{more}"
+    return f"{listed} differ by case, spaces or accents" if several else ""
+
+
+def _written(texts: list[str]) -> str:
+    """Texts in a sentence; those that look the same by the codes of their characters."""
+    look_same = len({normalize("NFC", text) for text in texts}) < len(texts)
+    return " and ".join(map(ascii if look_same else repr, texts))
 
 
 def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list[Finding]:

@@ -23,6 +23,7 @@ from flows.intake.labels import (
     joins,
     quantity,
     refused,
+    spelled_alike,
     too_few,
 )
 from flows.options.params import CheckParams, Method, TrainParams, as_keywords, is_many, option
@@ -200,6 +201,9 @@ def _with_votes(health: Health, params: CheckParams) -> Health:
     for one in alike(votes.label_name, dict.fromkeys(votes.values, 1)):
         update = {"text": f"{one.text}: recode the annotations", "option": None}
         findings.append(one.model_copy(update=update))
+    if alike_names := spelled_alike(votes.annotators):
+        text = f"annotators: {alike_names}: recode the annotations"
+        findings.append(Finding(kind="alike annotators", columns=[], text=text))
     there = health.n_rows if votes.repeats is None else len(votes.repeats.first)
     if there is not None and there > rows:
         text = f"{amount(there - rows, 'row has', 'rows have')} no label"

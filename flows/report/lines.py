@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from flows.intake.labels import spelled_alike
 from flows.report import metric
 from flows.report.findings import bounded, findings, together_lines
 from flows.report.model import PoolReport, Training, span, where
@@ -156,6 +157,7 @@ def remarks(groups: Groups) -> list[str]:
     sentences."""
     checked = sum(group.checked for group in groups.groups)
     nobody = amount(groups.nobody, "row has", "rows have")
+    spelled = spelled_alike(group.value for group in groups.groups)
     others: dict[ClassName, list[str]] = {}
     for one in groups.meanings:
         text = f"{one.given!r} → {one.means!r} ({one.share:.0%} of the rows)"
@@ -173,6 +175,7 @@ def remarks(groups: Groups) -> list[str]:
             f"groups live apart: a neighbor is of the same group {groups.apart:.0%} more often "
             "than by chance, so that a group's own mistakes can hide; rates are at most weak",
         ),
+        (spelled, f"groups {spelled}: if they are one, write it in one way"),
         (groups.nobody, f"{nobody} no {groups.column!r}"),
         (
             checked,
@@ -229,7 +232,9 @@ def warnings(panel: Annotators | None) -> list[str]:
     if panel is None:
         return []
     chance = [one for one in panel.annotators if _is_no_better(one)]
+    spelled = spelled_alike(one.value for one in panel.annotators)
     return where(
+        (spelled, f"annotators {spelled}: if they are one, write him in one way"),
         (
             not panel.shared,
             "few rows have labels of several annotators, so that how often these are wrong rests "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,11 @@ from runs import AS_IN_FIT, fit, results
 
 import knnoise
 from flows.cli import main
+from flows.intake.preflight import run_check
 from flows.report import content
+from flows.report.lines import warnings
 from storage.errors import InputError
+from storage.runs.run import Run
 
 N = 600
 SKILL = {"ann": 0.95, "bob": 0.85, "cyd": 0.75, "dan": 0.5}
@@ -59,6 +63,27 @@ def true_of(made: Path, name: str = "two") -> np.ndarray:
 
 def whole(run: Path) -> dict[str, bytes]:
     return {**results(run), "consensus": (run / "consensus.parquet").read_bytes()}
+
+
+def test_names_that_differ_by_spelling_alone_are_said(made: Path, tmp_path: Path) -> None:
+    panel = content.load(Run.of(made / "run")).annotators
+    assert panel is not None
+    assert not any("accents" in line for line in warnings(panel, []))
+    ann, *others = panel.annotators
+    again = replace(panel, annotators=[ann, replace(others[0], value=f"{ann.value} "), *others[1:]])
+    (line,) = (line for line in warnings(again, []) if "accents" in line)
+    assert line.startswith(f"annotators {ann.value!r} and '{ann.value} ' differ by case, spaces or")
+    said = pd.read_csv(made / "votes.csv")
+    said["annotator"] = np.where(said.index % 2 == 0, said.annotator.str.upper(), said.annotator)
+    said.to_csv(tmp_path / "votes.csv", index=False)
+    votes_of = {"id_column": "id", "annotations": str(tmp_path / "votes.csv")}
+    (text,) = (
+        one["text"]
+        for one in run_check(str(made / "pool.csv"), **votes_of)["findings"]
+        if one["kind"] == "alike annotators"
+    )
+    assert text.startswith("annotators: ")
+    assert text.endswith("differ by case, spaces or accents: recode the annotations")
 
 
 def test_consensus_and_annotators(made: Path, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from sklearn.metrics import average_precision_score
 
 import knnoise
 from flows.cli import main
+from flows.report.content import load
+from flows.report.lines import remarks
 from storage.arrays.groups import read_array
 from storage.errors import InputError
 from storage.runs.run import Run
@@ -80,6 +83,20 @@ def test_the_column_changes_nothing_but_qualities(made: Path) -> None:
     expected = ("results.zarr/pool/", "label_issues.parquet", *qualities)
     assert [key for key in changed if not key.startswith(expected)] == []
     assert any(key.startswith(qualities[0]) for key in changed)
+
+
+def test_names_that_look_the_same_are_said(made: Path) -> None:
+    """Composed and decomposed: what they are written with tells them apart."""
+    groups = load(Run.of(made / "run")).groups
+    assert groups is not None
+    names = ["Z\u00fcrich", "Bern", "Zu\u0308rich", "Chur"]
+    named = zip(groups.groups, names, strict=True)
+    spelled = replace(groups, groups=[replace(one, value=name) for one, name in named])
+    assert not any("accents" in line for line in remarks(groups))
+    (line,) = (line for line in remarks(spelled) if "accents" in line)
+    assert line.startswith(
+        "groups 'Z\\xfcrich' and 'Zu\\u0308rich' differ by case, spaces or accents"
+    )
 
 
 @pytest.mark.parametrize("c", [2, 5])
