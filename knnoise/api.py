@@ -5,13 +5,13 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack
 
 from flows.options import params
 from knnoise import options as typed
-from knnoise.inputs import as_files, in_python, in_words_of_python
+from knnoise.inputs import ANNOTATIONS, Source, as_files, in_python, in_words_of_python
 from knnoise.result import Cleaned, Scores, Training
 from storage.errors import InputError
 
@@ -63,6 +63,13 @@ def _labels(options: Any) -> Any:
     return labels
 
 
+def _files(source: Any, options: Any) -> AbstractContextManager[Source]:
+    """What is in memory, as files; labels and annotations are taken from the options."""
+    return as_files(
+        source, _labels(options), options.get("id_column"), options.pop(ANNOTATIONS, None)
+    )
+
+
 def _trained(run: Folder) -> Training:
     return run if isinstance(run, Training) else open_run(run)
 
@@ -78,8 +85,8 @@ def train(
     source : path, pandas, polars or Dask data frame, Arrow table or stream, relation of DuckDB,
         Dataset of Hugging Face, or (row, feature) NumPy or Dask array
     run : folder of the run; by default a new temporary one, which stays
-        `labels` may be an array or a series, too; `id_column` is by default the index of a data
-        frame, where it has one of its own
+        `labels` may be an array or a series, too, `annotations` a data frame; `id_column` is by
+        default the index of a data frame, where it has one of its own
     **options
 
     Raises
@@ -90,13 +97,10 @@ def train(
     from flows.orchestration.calls import call
     from flows.orchestration.run_folders import to_make
 
-    with (
-        _named(run, "knnoise-run-") as name,
-        as_files(source, _labels(options), options.get("id_column")) as files,
-    ):
+    with _named(run, "knnoise-run-") as name, _files(source, options) as files:
         folder = _lasting(to_make(name))
-        given = {"source": files.path, "labels": files.labels, "run": folder}
-        summary = call("train", {**files.ids, **options, **given})
+        given = {"source": files.path, "labels": files.labels, ANNOTATIONS: files.annotations}
+        summary = call("train", {**files.ids, **options, **given, "run": folder})
         return Training(folder, summary, files.index)
 
 
@@ -174,8 +178,10 @@ def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Health:
     from flows.intake.health import Health
     from flows.intake.preflight import run_check
 
-    with as_files(source, _labels(options), options.get("id_column")) as files:
-        content = run_check(files.path, labels=files.labels, **{**files.ids, **options})
+    votes = {key: value for key, value in options.items() if key == ANNOTATIONS}
+    with _files(source, options) as files:
+        given = {"labels": files.labels, ANNOTATIONS: files.annotations}
+        content = run_check(files.path, **{**files.ids, **options, **given})
     named = source if isinstance(source, str | os.PathLike) else type(source).__name__
     health = Health.model_validate({**content, "source": str(named)})
     findings = [
@@ -188,6 +194,7 @@ def check(source: Any, **options: Unpack[typed.CheckOptions]) -> Health:
         for one in health.findings
     ]
     remedies = health.remedies and {k: v for k, v in health.remedies.items() if k not in _FILES}
+    remedies = remedies and {**remedies, **votes}  # as they were given
     return health.model_copy(update={"findings": findings, "remedies": remedies})
 
 

@@ -18,8 +18,8 @@ BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
 INDEX = "index"
 """Name of the ids that a data frame's index without a name gives."""
-LABELS = "labels"
-"""What labels are called that are an array."""
+LABELS, ANNOTATIONS = "labels", "annotations"
+"""What labels are called that are an array, and annotations that are a table."""
 
 
 @dataclass(frozen=True)
@@ -32,13 +32,17 @@ class Source:
     """`id_column`, made of a data frame's index; nothing where that only counts the rows."""
     index: Any
     """That of a data frame of pandas, else None."""
+    annotations: Any = None
+    """By path, where they are a table."""
 
 
 @contextmanager
-def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> Iterator[Source]:
-    """A source and its labels by path: a path as it is; a data frame (pandas, polars, Dask), an
-    Arrow table or record batch reader, a Dataset of Hugging Face, an array (NumPy, Dask) and
-    anything with an Arrow stream, such as a relation of DuckDB, as files that are removed
+def as_files(
+    source: Any, labels: Any = None, id_column: str | None = None, annotations: Any = None
+) -> Iterator[Source]:
+    """A source, its labels and annotations by path: a path as it is; a data frame (pandas, polars,
+    Dask), an Arrow table or record batch reader, a Dataset of Hugging Face, an array (NumPy, Dask)
+    and anything with an Arrow stream, such as a relation of DuckDB, as files that are removed
     afterwards.
 
     id_column : where the rows are named by a column, their index is left out
@@ -58,10 +62,16 @@ def as_files(source: Any, labels: Any = None, id_column: str | None = None) -> I
                 "labels: their index is not that of the rows; give labels.reindex(rows.index), or "
                 "labels.to_numpy() where they are in the order of the rows"
             )
+        with _as_table(ANNOTATIONS), _with_room():
+            if annotations is source:
+                annotations = path
+            elif hasattr(annotations, "columns") or hasattr(annotations, "__arrow_c_stream__"):
+                (inside := Path(folder) / ANNOTATIONS).mkdir()
+                annotations, _ = _source(annotations, inside, id_column)
         with _with_room():
             labels = _labels(labels, Path(folder))
         rows = source.index if _is_of(source, "pandas") and hasattr(source, "columns") else None
-        yield Source(path, labels, ids, rows)
+        yield Source(path, labels, ids, rows, annotations)
 
 
 @contextmanager
@@ -73,9 +83,9 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
     except KnnoiseError as error:
         message = str(error)
         if folder is not None:
-            name = re.compile(rf"{re.escape(folder)}/([\w.]+)")
+            name = re.compile(rf"{re.escape(folder)}/((?:{ANNOTATIONS}(?=/))?)/?([\w.]+)")
             kind = f"the {type(source).__name__}"
-            message = name.sub(lambda at: LABELS if at[1] == LABELS else kind, message)
+            message = name.sub(lambda at: at[1] or (LABELS if at[2] == LABELS else kind), message)
             message = re.sub(rf"labels? {LABELS!r}", LABELS, message)
         raise type(error)(in_python(message)) from None
 

@@ -25,7 +25,7 @@ class ChosenOptions(TypedDict, total=False):
     together: str | None
     corrections: str | None
     join_labels: bool
-    annotations: str | None
+    annotations: Any
     annotator_column: str | None
 
 

@@ -192,6 +192,10 @@ def defaults() -> dict[str, Any]:
     return {name: field.get_default() for name, field in Method.model_fields.items()}
 
 
+_COMPARED = ("annotations", "corrections")
+"""Files that are parts of the source, by whose content they are compared, wherever they lie."""
+
+
 def check_same(
     before: Mapping[str, Any], params: Mapping[str, Any], default: Mapping[str, Any], source: Source
 ) -> None:
@@ -212,7 +216,7 @@ def check_same(
     differing = [
         f"{name} was {_shown(old.get(name))} and is {_shown(value)}"
         for name, value in params.items()
-        if old.get(name) != value
+        if old.get(name) != value and name not in _COMPARED
     ]
     if before["label_name"] != source.label_name:
         differing.append(f"labels were {before['label_name']!r} and are {source.label_name!r}")

@@ -20,7 +20,7 @@ GIVEN = {
     "Acquire": ("source", "run"),
 }
 """By the name of a flow what its function has as parameters of its own."""
-OF_ANY_TYPE = {"labels"}
+OF_ANY_TYPE = {"labels", "annotations"}
 
 
 def rendered() -> str:

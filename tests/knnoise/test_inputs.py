@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import dask
 import dask.array as da
@@ -107,6 +109,28 @@ def test_a_dask_frame_is_trained_on_as_that_of_pandas(
         scores = knnoise.score(few, trained, **QUIET).frame
     assert "patient" not in scores
     assert scores["row"].tolist() == list(range(int((frame()["a"] > 2).sum())))
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
+def test_annotations_may_be_a_frame(kind: Callable[[pd.DataFrame], Any], tmp_path: Path) -> None:
+    """As in a file, and to go on with; one that is the source, too, is one table."""
+    table = frame().reset_index()[["patient", "a", "flag", "sick"]]
+    said = table[["patient", "sick"]].rename(columns={"sick": "label"})
+    long = pd.concat([said.assign(annotator=who) for who in ("ann", "bob")], ignore_index=True)
+    source, options = table.drop(columns="sick"), {"id_column": "patient", "k": 10, **QUIET}
+    trained = knnoise.train(source, tmp_path / "run", annotations=kind(long), **options)
+    assert trained.annotators.index.tolist() == ["ann", "bob"]
+    again = knnoise.train(source, tmp_path / "run", annotations=kind(long), **options)
+    assert again.consensus.equals(trained.consensus)
+    with pytest.raises(InputError, match="begun otherwise"):
+        knnoise.train(source, tmp_path / "run", annotations=kind(long[1:]), **options)
+    whole = kind(long.merge(source, on="patient"))
+    found = knnoise.check(whole, id_column="patient", annotations=whole)
+    assert "480 labels of 240 rows by 2 annotators" in str(found)
+    assert found.remedies is not None
+    assert found.remedies["annotations"] is whole
+    with pytest.raises(InputError, match=r"^annotations: no column 'patient'"):
+        knnoise.check(source, id_column="patient", annotations=long[["annotator", "label"]])
 
 
 def test_partitions_without_rows_and_text_of_dask(tmp_path: Path) -> None:
