@@ -190,7 +190,8 @@ class _Cleaning:
         if self.label not in table.column_names:
             return named
         column = table.column(self.label)
-        return named.cast(column.type) if self.has_others else column
+        # Each is a value of this column, and exact; Arrow refuses whole numbers from 2**53 on.
+        return named.cast(column.type, safe=False) if self.has_others else column
 
     def report(self) -> CleanReport:
         """What was written."""

@@ -179,6 +179,20 @@ def test_labels_that_are_not_the_cells_are_spelled_as_all_others(
     assert len(found) == 2
 
 
+@pytest.mark.parametrize("end", ["parquet", "csv"])
+def test_labels_that_are_large_floats_stay_the_same(tmp_path: Path, end: str) -> None:
+    """Whole numbers from 2 ** 53 on, which Arrow makes no floats of unasked."""
+    large = {"no": 2.0**60, "yes": 2.0**60 + 256}
+    pool = table()[["a", "b"]].assign(sick=table()["sick"].map(large))
+    source, out = str(tmp_path / f"pool.{end}"), str(tmp_path / "clean.parquet")
+    pool.to_csv(source, index=False) if end == "csv" else pool.to_parquet(source)
+    fit(source, tmp_path / "run", label_column="sick")
+    report = run_clean(source, str(tmp_path / "run"), out, how="relabel")
+    found = pd.read_parquet(out)["sick"].value_counts()
+    assert found[[*large.values()]].tolist() == report["n_by_class"]
+    assert len(found) == 2
+
+
 def test_columns_that_folders_give_are_written(tmp_path: Path) -> None:
     halves = {"year=2024/kind=a": table()[:400], "year=2025/kind=b": table()[400:]}
     for name, half in halves.items():
