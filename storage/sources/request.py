@@ -436,7 +436,9 @@ def check_names(
     if missing or extra:
         wrong = [f"missing {listed(missing)}"] if missing else []
         wrong += [f"extra {listed(extra)}"] if extra else []
-        others = f", or give --exclude {shlex.quote(extra[0])}" if len(extra) == 1 else ""
+        others = ", or leave the others out, each by --exclude"
+        if len(extra) == 1:
+            others = f", or give --exclude {shlex.quote(extra[0])}"
         raise InputError(
             f"{where}: features differ from training ({len(present)}, trained with {len(wanted)}): "
             f"{'; '.join(wrong)}; give the columns of training alone{'' if missing else others}"

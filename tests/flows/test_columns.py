@@ -73,6 +73,11 @@ def test_a_scored_table_may_have_columns_to_leave_out(
     remedy = "extra 'visit'; give the columns of training alone, or give --exclude visit"
     assert remedy in capsys.readouterr().err
     assert main([*score, "--exclude", "visit"]) == 0
+    pd.read_csv(made / "bare.csv").assign(visit=1, ward=2).to_csv(tmp_path / "t.csv", index=False)
+    assert main(score) == 2
+    remedy = "extra 'visit', 'ward'; give the columns of training alone, or leave the others out, "
+    assert f"{remedy}each by --exclude" in capsys.readouterr().err
+    assert main([*score, "--exclude", "visit", "--exclude", "ward"]) == 0
 
 
 def test_the_choice_is_recorded_and_compared(made: Path, capsys: pytest.CaptureFixture) -> None:
