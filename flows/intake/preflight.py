@@ -152,7 +152,7 @@ def checked(params: CheckParams) -> Health:
         except InputError as error:
             again = mended(params, str(error))
             if again is None:
-                if not first:
+                if {one.text for one in first} <= {str(error)}:  # no remedy after all
                     raise
                 before = "; ".join(one.text for one in first)
                 raise InputError(f"{before}; with that: {error}") from error

@@ -268,6 +268,8 @@ def test_check_says_what_training_would_meet_in_text_written_elsewhere(
         "check de.csv --encoding cp1252 --sep |": "one column, 'Größe;Krank'; its columns look sep",
         "check zh.csv --label-column Krank患": "--encoding cp1252 or another, or save it as UTF-8; "
         "with that: zh.csv: the header cannot be read",
+        "check far.csv --labels new.csv": "knnoise: new.csv: a csv source has its labels in a "
+        "column of its own; give --label-column NAME instead of --labels\n",
         "check gz.csv": "in utf-8; it is no text: name it by what it is, such as .csv.gz",
         "check de.csv --label-column Krank --candidates |": "no label holds '|', and sets of one",
         "check de.csv --label-column Krank --corrections no.csv": "no.csv: no such file or folder",
