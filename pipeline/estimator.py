@@ -72,13 +72,18 @@ STANDARD = "seuclidean"
 
 
 def check_labels_are_there(y: Any) -> None:
-    """Raise `ValueError` where a label is masked, or what Python, NumPy and pandas have in place of
+    """Raise `ValueError` where a label is missing."""
+    _check_there(y, "y: the label", "leave such rows out")
+
+
+def _check_there(y: Any, what: str, remedy: str) -> None:
+    """Raise `ValueError` where a value is masked, or what Python, NumPy and pandas have in place of
     one; scikit-learn compares it with the others."""
     values = y if isinstance(y, np.ndarray) else np.asarray([] if y is None else y, object)
     looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmT"
     for row, one in enumerate(values.ravel().tolist() if looked_at else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
-            raise ValueError(f"y: the label of row {row} (from 0) is missing; leave such rows out")
+            raise ValueError(f"{what} of row {row} (from 0) is missing; {remedy}")
 
 
 def _belongs(x: Rows, together: Any) -> Int64:
@@ -270,7 +275,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self.groups_, group = None, None
         if groups is not None:
             check_consistent_length(x, groups)
-            self.groups_, group = np.unique(column_or_1d(groups), return_inverse=True)
+            groups = column_or_1d(groups)
+            _check_there(groups, "groups: the value", "give it a name")
+            self.groups_, group = np.unique(groups, return_inverse=True)
         if len(self.classes_) < 2:
             (one,) = self.classes_.tolist()
             raise ValueError(f"y has one class, {one!r}: nothing to tell apart")
