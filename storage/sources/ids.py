@@ -39,6 +39,8 @@ class RowIds(NamedTuple):
     """Row numbers of the source, ascending, and their ids as text, about so many at a time."""
     repeats: bool = False
     """Whether an id may stand on several rows, of which the first counts."""
+    whose: str = ""
+    """What the rows are of, for messages, where it is not the whole source."""
 
     @staticmethod
     def of_source(source: Source) -> "RowIds | None":
@@ -155,7 +157,7 @@ class StoredIds:
             for start, numbers in self._numbers():
                 yield numbers, read_array(self.group, "id", slice(start, start + len(numbers)))
 
-        return RowIds(self.name, pieces)
+        return RowIds(self.name, pieces, whose=" of the run, which may have left it out")
 
     def _numbers(self) -> Iterator[tuple[int, Numbers]]:
         """The place of the first row of each chunk, and the row numbers in the source."""

@@ -453,7 +453,8 @@ class _LabelFile:
                     f"column {ROW}"
                 )
             raise InputError(
-                f"{where} is that of no row ({len(bad):,} such); mend or drop the line"
+                f"{where} is that of no row{self.ids.whose} ({len(bad):,} such); mend or drop the "
+                "line"
             )
         return len(line) == len(ids) and bool((again < 0).all())
 

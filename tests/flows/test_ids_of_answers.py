@@ -191,7 +191,7 @@ def test_imports_name_an_id_that_is_of_no_row(
     assert "--export-to and --import-from: give one of them" in capsys.readouterr().err
     assert main(["review", "--run", str(run), "--import-from", str(tmp_path / "said.csv")]) == 2
     said = capsys.readouterr().err
-    assert "customer '00004' at row 1 (from 0) is that of no row (1 such)" in said
+    assert "customer '00004' at row 1 (from 0) is that of no row of the run, which may" in said
     assert not list(AnswersFile.open(str(run / "review/answers.jsonl")).answers.rows())
 
 
