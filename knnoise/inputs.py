@@ -66,8 +66,9 @@ def as_files(
             if annotations is source:
                 annotations = path
             elif hasattr(annotations, "columns") or hasattr(annotations, "__arrow_c_stream__"):
-                (inside := Path(folder) / ANNOTATIONS).mkdir()
-                annotations, _ = _source(annotations, inside, id_column)
+                (beside := Path(folder) / "beside").mkdir()
+                written = Path(_source(annotations, beside, id_column)[0])
+                annotations = str(written.rename(f"{folder}/{ANNOTATIONS}{written.suffix}"))
         with _with_room():
             labels = _labels(labels, Path(folder))
         rows = source.index if _is_of(source, "pandas") and hasattr(source, "columns") else None
@@ -83,9 +84,16 @@ def in_words_of_python(folder: str | None = None, source: Any = None) -> Iterato
     except KnnoiseError as error:
         message = str(error)
         if folder is not None:
-            name = re.compile(rf"{re.escape(folder)}/((?:{ANNOTATIONS}(?=/))?)/?([\w.]+)")
             kind = f"the {type(source).__name__}"
-            message = name.sub(lambda at: at[1] or (LABELS if at[2] == LABELS else kind), message)
+            of_ours = rf"{re.escape(folder)}/([\w.]+)"
+            if not isinstance(source, str | os.PathLike):  # as fingerprints name our files
+                of_ours += rf"|(?<![\w/.-])((?:table|array|{ANNOTATIONS})\.(?:arrow|parquet|npy))\b"
+
+            def named(file: re.Match[str]) -> str:
+                stem = (file[1] or file[2]).partition(".")[0]
+                return stem if stem in (LABELS, ANNOTATIONS) else kind
+
+            message = re.sub(of_ours, named, message)
             message = re.sub(rf"labels? {LABELS!r}", LABELS, message)
         raise type(error)(in_python(message)) from None
 

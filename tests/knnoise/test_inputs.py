@@ -122,8 +122,10 @@ def test_annotations_may_be_a_frame(kind: Callable[[pd.DataFrame], Any], tmp_pat
     assert trained.annotators.index.tolist() == ["ann", "bob"]
     again = knnoise.train(source, tmp_path / "run", annotations=kind(long), **options)
     assert again.consensus.equals(trained.consensus)
-    with pytest.raises(InputError, match="begun otherwise"):
-        knnoise.train(source, tmp_path / "run", annotations=kind(long[1:]), **options)
+    with pytest.raises(InputError, match=r"begun otherwise: annotations has [\d,]+ bytes"):
+        knnoise.train(source, tmp_path / "run", annotations=kind(long[100:]), **options)
+    with pytest.raises(InputError, match=r"begun otherwise: the DataFrame has [\d,]+ bytes"):
+        knnoise.train(source[["patient", "a"]], tmp_path / "run", annotations=long, **options)
     whole = kind(long.merge(source, on="patient"))
     found = knnoise.check(whole, id_column="patient", annotations=whole)
     assert "480 labels of 240 rows by 2 annotators" in str(found)
