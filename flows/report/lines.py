@@ -234,7 +234,7 @@ def warnings(panel: Annotators | None) -> list[str]:
     chance = [one for one in panel.annotators if _is_no_better(one)]
     spelled = spelled_alike(one.value for one in panel.annotators)
     return where(
-        (spelled, f"annotators {spelled}: if they are one, write him in one way"),
+        (spelled, f"annotators {spelled}: if they are one, write the name in one way"),
         (
             not panel.shared,
             "few rows have labels of several annotators, so that how often these are wrong rests "
