@@ -68,10 +68,10 @@ def whole(run: Path) -> dict[str, bytes]:
 def test_names_that_differ_by_spelling_alone_are_said(made: Path, tmp_path: Path) -> None:
     panel = content.load(Run.of(made / "run")).annotators
     assert panel is not None
-    assert not any("accents" in line for line in warnings(panel, []))
+    assert not any("accents" in line for line in warnings(panel))
     ann, *others = panel.annotators
     again = replace(panel, annotators=[ann, replace(others[0], value=f"{ann.value} "), *others[1:]])
-    (line,) = (line for line in warnings(again, []) if "accents" in line)
+    (line,) = (line for line in warnings(again) if "accents" in line)
     assert line.startswith(f"annotators {ann.value!r} and '{ann.value} ' differ by case, spaces or")
     said = pd.read_csv(made / "votes.csv")
     said["annotator"] = np.where(said.index % 2 == 0, said.annotator.str.upper(), said.annotator)
