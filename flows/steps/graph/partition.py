@@ -53,8 +53,9 @@ def last_attempt(step: str, steps: Iterable[str]) -> str | None:
 
 
 EXACT_BLOCK_ROWS = 50_000
-DIVIDED = 8
-"""Blocks to a machine, memory permitting, where these only divide what comes after the lists."""
+DIVIDED, SHARED_OUT = 8, 16
+"""Blocks, memory permitting, where these only divide what comes after the lists; and to a machine
+where regions are made of them."""
 MOST_UNEVEN = 1.6
 """Rows of the largest block, halo included, over the largest size that is tried."""
 REGION_BLOCKS = 4
@@ -158,9 +159,10 @@ def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> l
         return [wanted.block_rows << attempt]
     if wanted.machine.memory:
         most = min(most, max(2 * length, wanted.most_rows(n_features) // REGION_BLOCKS))
-        of_machine = n_rows // wanted.machine.number
-        least, usual = BLOCK_ROWS[:2]
-        return [min(max(least, min(usual, of_machine // 4), of_machine // DIVIDED), most)]
+        least = max(BLOCK_ROWS[0], n_rows // (SHARED_OUT * wanted.machine.number))
+        if wanted.regions(n_rows, n_features) == [1]:
+            least = max(least, min(2 * least, n_rows // 4), n_rows // DIVIDED)
+        return [min(least, most)]
     sizes = [size for size in BLOCK_ROWS if size <= most] or [most]
     sizes += [sizes[-1] << more for more in range(1, attempt + 1)]
     return [size for size in sizes if size < n_rows] or sizes[:1]
