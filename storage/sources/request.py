@@ -356,29 +356,27 @@ class Request:
         Raises `InputError` for one that is not there, or is that of something else.
         """
         own, group, together = self.columns.id, self.columns.group, self.columns.together
-        label = self.label if self.with_labels else None
         if own not in names and not self.columns.id_needed:
             own = None
-        options = ((own, "--id-column"), (group, "--by"), (together, "--together"))
-        for column, option in options:
-            if column is not None and column not in names:
+        taken = {self.label: "labels"} if self.with_labels else {}
+        for column, option, what, meant in (
+            (own, "--id-column", "ids", "names the rows"),
+            (group, "--by", "groups of --by", "says whose labels they are"),
+            (together, "--together", "", "rows which belong together have alike"),
+        ):
+            if column is None:
+                continue
+            if column not in names:
                 raise InputError(
-                    f"{where}: {option} {shown(column)} is not there; columns are {listed(names)}"
+                    f"{where}: {option} {shown(column)} is not there; columns are {listed(names)}; "
+                    "name one of them, or leave it out"
                 )
-        if own is not None and own == label:
-            raise InputError(f"{where}: {shown(own)} cannot be both labels and ids")
-        for other, what in ((label, "labels"), (own, "ids")):
-            if group is not None and group == other:
+            if column in taken:
                 raise InputError(
-                    f"{where}: --by {shown(group)} is the column of the {what}; name the one "
-                    "that says whose labels they are"
+                    f"{where}: {option} {shown(column)} is the column of the {taken[column]}; name "
+                    f"the one that {meant}"
                 )
-        for other, what in ((label, "labels"), (own, "ids"), (group, "groups of --by")):
-            if together is not None and together == other:
-                raise InputError(
-                    f"{where}: --together {shown(together)} is the column of the {what}; name the "
-                    "one that rows which belong together have alike"
-                )
+            taken[column] = what
         return Beside(own, group, together)
 
 

@@ -133,12 +133,6 @@ def _read_header(file: IO[bytes]) -> tuple[tuple[int, ...], bool, np.dtype[Any]]
 
 def open_npy(location: SourcePath, request: Request) -> Source:
     """Features in an npy file; it holds no labels."""
-    if request.columns.id is not None and request.columns.id_needed:
-        raise InputError(f"{location.name}: an .npy file holds no ids; leave out --id-column")
-    if request.columns.group is not None:
-        raise InputError(f"{location.name}: an .npy file holds no groups; leave out --by")
-    if request.columns.together is not None:
-        raise InputError(f"{location.name}: an .npy file holds no groups; leave out --together")
     if request.with_labels:
         raise InputError(f"{location.name}: an array of features has no labels; give --labels")
     part = FileOfSource("features", location.basename, location)

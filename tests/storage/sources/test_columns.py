@@ -72,7 +72,7 @@ def test_what_names_no_column_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "csv")
     for columns, said in (
         (Columns("nobody"), "--id-column 'nobody' is not there"),
-        (Columns("sick"), "both labels and ids"),
+        (Columns("sick"), "--id-column 'sick' is the column of the labels"),
         (Columns(keep=("lab_*", "x*")), "--features 'x.' matches no column"),
         (Columns(leave=("nota",)), "--exclude 'nota' matches no column; columns are"),
         (Columns(leave=("age, note",)), "no column; several are given one by one, not with commas"),
@@ -126,7 +126,7 @@ def test_arrays_have_ids_and_numbered_features(tmp_path: Path) -> None:
         ).chunks(9)
         assert np.array_equal(chunk.x, x[:, [0, 2]])
     np.save(tmp_path / "t.npy", x)
-    with pytest.raises(InputError, match="holds no ids"):
+    with pytest.raises(InputError, match="columns are 'X'; name one of them, or leave it out"):
         open_source(tmp_path / "t.npy", with_labels=False, columns=columns)
     pq.write_table(pa.table({"i": [0.5], "a": [1.0], "y": [1]}), tmp_path / "f.parquet")
     np.savez(tmp_path / "f.npz", X=x, y=y, i=x[:, 0])

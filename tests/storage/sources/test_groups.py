@@ -102,10 +102,13 @@ def test_rows_left_out_for_a_gap_take_their_groups_along(tmp_path: Path) -> None
 def test_what_cannot_be_groups_is_refused(tmp_path: Path) -> None:
     table = pa.table({"a": [1.0], "who": [["x"]], "y": [0]})
     pq.write_table(table, tmp_path / "t.parquet")
-    for path, said in (("t.parquet", "groups are text, whole numbers"), ("x.npy", "no groups")):
-        np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    np.save(tmp_path / "x.npy", np.zeros((3, 2)))
+    for path, said in (
+        ("t.parquet", "groups are text, whole numbers"),
+        ("x.npy", "--by 'who' is not there; columns are 'X'; name one of them, or leave it out"),
+    ):
         with pytest.raises(InputError, match=said):
-            open_source(tmp_path / path, None, "y", columns=Columns(group="who"))
+            open_source(tmp_path / path, None, "y", path[0] == "t", columns=Columns(group="who"))
 
 
 def test_a_thousand_groups_are_coded_and_one_more_is_refused() -> None:
