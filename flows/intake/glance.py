@@ -167,7 +167,7 @@ def _tables(source: Source, starts: list[int], step: int) -> Glance | None:
     return Glance(
         list(_features(columns, reader.features, source)),
         join_values(labels) if labels else own_labels,
-        None if source.id_name is None else _codes(columns[source.id_name]),
+        None if source.beside.id is None else _codes(columns[source.beside.id]),
         n_rows,
         whole,
     )

@@ -280,7 +280,7 @@ def look(params: CheckParams | TrainParams) -> Health:
         n_features=len(source.feature_names) - len(away),
         label_name=source.label_name,
         label_counts=counts,
-        id_name=source.id_name,
+        id_name=source.beside.id,
         texts=[
             c.name for c in glance.columns if c.is_text and not c.refused and c.name not in away
         ],

@@ -177,7 +177,7 @@ def describe(
         "source": source.fingerprint(with_digest=True),
         "label_name": source.label_name,
         "feature_names": list(source.feature_names),
-        **({} if source.id_name is None else {"id_name": source.id_name}),
+        **({} if source.beside.id is None else {"id_name": source.beside.id}),
         **({} if health is None else {"health": health.model_dump(mode="json")}),
         **({} if source.coding.as_json() is None else {"coding": source.coding.as_json()}),
         "versions": {

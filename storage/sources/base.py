@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy.typing as npt
 from storage.errors import InputError, Patience, UnavailableError
 from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, Repeats, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
-from storage.sources.request import PLAIN, PLAIN_NUMBERS, Coding, Dialect, Gaps, is_place
+from storage.sources.request import PLAIN, PLAIN_NUMBERS, Beside, Coding, Dialect, Gaps, is_place
 from storage.sources.values.labels import Labels, are_there, as_sets
 
 EMBEDDING = 64
@@ -67,12 +67,8 @@ class Source:
     """How its text files are read."""
     coding: Coding = PLAIN_NUMBERS
     """What becomes of gaps."""
-    id_name: str | None = None
-    """Column or array of the ids; None if the source is read without them."""
-    group_name: str | None = None
-    """Column or array that says whose label each is; None if the source is read without it."""
-    together_name: str | None = None
-    """Column or array that says which rows belong together; None if read without it."""
+    beside: Beside = field(default=Beside())
+    """Columns or arrays that are read besides."""
     corrections: Corrections | None = None
     """Labels that are certain, whatever the source gives."""
     candidates: str | None = None
@@ -89,8 +85,8 @@ class Source:
 
     def unlabeled(self) -> "Source":
         """The rows of a labeled source that have no label, as a source without labels."""
-        alone = replace(self, group_name=None, together_name=None)
-        return replace(alone, only="unlabeled", label_name=None, n_rows=None)
+        alone = Beside(self.beside.id)
+        return replace(self, only="unlabeled", label_name=None, n_rows=None, beside=alone)
 
     def labels(self, raw: Labels) -> Labels:
         """(row,) labels as they were found, or the candidate sets that they stand for."""
@@ -127,7 +123,7 @@ class Source:
     def divides(self) -> bool:
         """Whether several processes may read its chunks, each some: they can be sought, and what is
         made of a row depends on no row before. Of CSV `n_rows` says whether it can be sought."""
-        alone = (self.annotations, self.candidates, self.group_name)
+        alone = (self.annotations, self.candidates, self.beside.group)
         sought = self.format.sought and not self.leaves_out
         return sought and alone == (None,) * 3 and not self.coding.fills
 

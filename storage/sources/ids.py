@@ -45,7 +45,7 @@ class RowIds(NamedTuple):
     @staticmethod
     def of_source(source: Source) -> "RowIds | None":
         """The ids of a source, which are read again, alone; None where it has none."""
-        if source.id_name is None:
+        if source.beside.id is None:
             return None
         reader, several = source.reader, source.annotations
         if isinstance(reader, TablesReader):
@@ -57,7 +57,7 @@ class RowIds(NamedTuple):
                 assert chunk.id is not None
                 yield chunk.rows, chunk.id
 
-        return RowIds(source.id_name, pieces, several is not None and several.repeats is not None)
+        return RowIds(source.beside.id, pieces, several is not None and several.repeats is not None)
 
     def match(self, ids: pa.DictionaryArray, number: Numbers) -> tuple[Numbers, Numbers, int]:
         """(line,) the rows of the lines of a table, -1 where no row has its id, or several and none

@@ -65,7 +65,7 @@ def read_annotations(
     path: str, source: Source, label: str | None, annotator: str | None, dialect: Dialect
 ) -> Annotations:
     """The annotations of a table, by rows of the source; raises as `with_annotations`."""
-    by = source.id_name
+    by = source.beside.id
     names = by or ROW, annotator or ANNOTATOR, label or LABEL
     remedies = [
         f"name its column by {option}"
@@ -319,7 +319,7 @@ def with_corrections(source: Source, path: str) -> Source:
         by_id = ", or a table of them with ids, which review --export-to writes"
         raise InputError(
             f"{location.name}: holds labels of another source, or of this one before it changed; "
-            f"give the corrections of this source{'' if source.id_name is None else by_id}"
+            f"give the corrections of this source{'' if source.beside.id is None else by_id}"
         )
     row, label, n_conflicts = latest.agreed()
     values = tuple(source.coding.join(objects(latest.values)))

@@ -23,6 +23,7 @@ from storage.sources.request import (
     ALL,
     PLAIN,
     PLAIN_NUMBERS,
+    Beside,
     Coding,
     Columns,
     Dialect,
@@ -324,10 +325,10 @@ def attach_labels(
 
 def _check_order(source: Source, labels: TextRows) -> None:
     """`InputError` where a file of labels has the ids of the source's rows, in another order."""
-    name, reader = source.id_name, source.reader
+    name, reader = source.beside.id, source.reader
     if name is None or name not in labels.reader.columns or not isinstance(reader, TablesReader):
         return
-    beside = TablesReader((replace(labels.reader, selection=Selection(id=name)),))
+    beside = TablesReader((replace(labels.reader, selection=Selection(beside=Beside(name))),))
     ours, theirs = (
         chain.from_iterable(block.id for block in one.blocks(0, _ROWS) if block.id is not None)
         for one in (reader.of_ids(), beside)

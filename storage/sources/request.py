@@ -316,10 +316,10 @@ MOST_FEATURES = 1 << 16
 class Beside(NamedTuple):
     """Columns or arrays that are read besides features and labels; None for what is not."""
 
-    id: str | None
-    group: str | None
+    id: str | None = None
+    group: str | None = None
     """Which says whose label each is."""
-    together: str | None
+    together: str | None = None
     """Which says what rows belong together."""
 
 

@@ -139,8 +139,8 @@ class _Reading:
         self.gaps = Gaps()
         self.groups = self.source.coding.groups(self.source.feature_names)
         self.unseen = dict.fromkeys(self.groups, 0)
-        self.id_whole = self.source.id_name is not None
-        by = self.source.group_name
+        self.id_whole = self.source.beside.id is not None
+        by = self.source.beside.group
         self.of_group = None if by is None else GroupCodes(by)
         self.n_rows = 0
         self.certain: list[Int64] = []
@@ -361,8 +361,7 @@ def _writer(run: Run, path: str, reading: _Reading, n_rows: int | None) -> Chunk
     """The writer of a pool, whose rows may have been counted before they are read."""
     source = reading.source
     n_features = len(source.feature_names)
-    rows, named = pool_chunk_rows(n_features), {"id": source.id_name, "group": source.group_name}
-    named |= {"together": source.together_name}
+    rows, named = pool_chunk_rows(n_features), source.beside._asdict()
     optional = [column for column, name in named.items() if name is not None]
     optional += reading.labels.optional
     return ChunkWriter(run, path, rows, n_rows, optional=optional, feature=n_features, word=WORDS)
@@ -529,7 +528,7 @@ def _finish(
         scale_reason=reason,
         label_values=values,
         class_counts=counts,
-        id_name=source.id_name,
+        id_name=source.beside.id,
         id_whole=reading.id_whole,
     )
     about = {**groups, **about, **as_json(result), **_annotators(reading, values)}

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,8 +23,6 @@ from storage.sources.values.labels import (
 )
 from storage.sources.values.texts import text_ids
 
-What = Literal["label", "id", "group", "together"]
-"""What an array says of rows besides their features: a column of `Chunk`."""
 BFLOAT16 = np.dtype("V2")
 """What NumPy stores bfloat16 as, which it does not know by name."""
 
@@ -134,7 +132,8 @@ class LabeledReader:
 
     features: Reader
     labels: ArrayRows
-    what: What = "label"
+    what: str = "label"
+    """A column of `Chunk`."""
 
     def blocks(self, start: int, rows: int) -> Iterator[Chunk]:
         width = self.labels.dtype.itemsize * prod(self.labels.shape[1:])
@@ -197,9 +196,7 @@ def open_arrays(
     label = None
     if request.with_labels:
         label = pick(where, names, *((request.label,) if request.label else ("y", "Y")))
-    named: dict[What, str | None] = {"id": beside.id, "group": beside.group}
-    named |= {"together": beside.together, "label": label}
-    for what, name in named.items():
+    for what, name in {**beside._asdict(), "label": label}.items():
         if name is None:
             continue
         column = read(name)
@@ -217,9 +214,7 @@ def open_arrays(
         n_rows,
         parts,
         reader,
-        id_name=beside.id,
-        group_name=beside.group,
-        together_name=beside.together,
+        beside=beside,
         candidates=sets,
     )
 

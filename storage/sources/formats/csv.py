@@ -342,7 +342,7 @@ class CsvTable(TableRows):
                 for batch in batches:
                     self._check_quotes(batch, start)
                     start += batch.num_rows
-                    yield batch if self.selection.id is None else self._present(batch)
+                    yield batch if self.selection.beside.id is None else self._present(batch)
         except pa.ArrowInvalid as error:
             raise self._explain(str(error), start) from error
 
@@ -364,7 +364,7 @@ class CsvTable(TableRows):
                 false_values=[],
                 include_columns=[*self.features, *self.texts],
                 null_values=[*self.selection.missing(None)],
-                strings_can_be_null=self.selection.id is None,
+                strings_can_be_null=self.selection.beside.id is None,
                 decimal_point=self.dialect.decimal,
             ),
         )

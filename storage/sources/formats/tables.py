@@ -59,11 +59,7 @@ class Selection:
     """Number of the file among those of the source."""
     constants: Constants = field(default_factory=dict)
     """Columns that the path of the file gives, with their value."""
-    id: str | None = None
-    group: str | None = None
-    """Column that says whose label each is."""
-    together: str | None = None
-    """Column that says which rows belong together."""
+    beside: Beside = field(default=Beside())
     raw: bool = False
     """Whether all is read as it is stored, to be looked at."""
     use: Use = "train"
@@ -81,13 +77,12 @@ class Selection:
 
     def missing(self, name: str | None) -> Iterable[str]:
         """The texts of a column that are no values, where all is text."""
-        return ("",) if self.verbatim or (name and name == self.id) else MISSING
+        return ("",) if self.verbatim or (name and name == self.beside.id) else MISSING
 
     @property
     def aside(self) -> list[str]:
         """What is read besides features."""
-        names = self.label, self.id, self.group, self.together
-        return [name for name in names if name is not None]
+        return [name for name in (self.label, *self.beside) if name is not None]
 
     @property
     def used(self) -> dict[str, None]:
@@ -111,9 +106,10 @@ class Selection:
         """One batch as a block; for messages, `where` is the file and `start` the first row."""
         source_id = np.full(batch.num_rows, self.file, np.int32)
         raw = None if self.label is None else to_labels(batch.column(self.label))
-        ids = None if self.id is None else text_ids(batch.column(self.id), where)
-        group = None if self.group is None else to_labels(batch.column(self.group))
-        together = None if self.together is None else hashes(to_labels(batch.column(self.together)))
+        own, of, by = self.beside
+        ids = None if own is None else text_ids(batch.column(own), where)
+        group = None if of is None else to_labels(batch.column(of))
+        together = None if by is None else hashes(to_labels(batch.column(by)))
         x = to_floats(batch, self.features, where, start, self.use)
         return Chunk(x, raw, source_id, ids, group=group, together=together)
 
@@ -363,9 +359,9 @@ class Look:
                 )
         for column, check in (
             (wanted.label, check_label_type),
-            (wanted.id, check_id_type),
-            (wanted.group, check_group_type),
-            (wanted.together, partial(check_group_type, option="--together")),
+            (wanted.beside.id, check_id_type),
+            (wanted.beside.group, check_group_type),
+            (wanted.beside.together, partial(check_group_type, option="--together")),
         ):
             if column is not None and (kind := self.kinds.get(column)) is not None:
                 check(self.table.location.name, column, kind)
@@ -388,7 +384,8 @@ class TablesReader:
 
     def of_ids(self) -> "TablesReader":
         """The same rows with nothing but their ids."""
-        return self._selecting(features=(), label=None, group=None, together=None)
+        ids = Beside(self.tables[0].selection.beside.id)
+        return self._selecting(features=(), label=None, beside=ids)
 
     def verbatim(self) -> "TablesReader":
         """The same rows, in whose text nothing stands for a gap."""
@@ -463,8 +460,7 @@ def open_tables(
                 f"{location.name}: columns {listed(there.names)} are not those of "
                 f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
-        aside = label, number, constants, *beside
-        selection = Selection(features, *aside, request.raw, request.use)
+        selection = Selection(features, label, number, constants, beside, request.raw, request.use)
         if not request.raw:
             there.check(selection)
         tables.append(replace(there.table, selection=selection))
@@ -481,9 +477,7 @@ def open_tables(
         n_rows=n_rows,
         parts=tuple(FileOfSource("features", file.inside(root), file) for file in files),
         reader=TablesReader(tuple(tables)),
-        id_name=beside.id,
-        group_name=beside.group,
-        together_name=beside.together,
+        beside=beside,
         candidates="" if label_kind is not None and is_list(label_kind) else None,
     )
 

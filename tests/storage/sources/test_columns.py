@@ -55,7 +55,7 @@ def test_columns_are_chosen_by_name_and_pattern(tmp_path: Path, kind: str) -> No
     ):
         source = open_source(path, label_column="sick", columns=columns)
         assert source.feature_names == names
-        assert source.id_name == "patient"
+        assert source.beside.id == "patient"
         assert ids(source) == ["007", "8", "ä,9"]
         found = np.concatenate([chunk.x for chunk in source.chunks(2)])
         assert np.array_equal(found, TABLE[list(names)].to_numpy(np.float32))
@@ -93,7 +93,7 @@ def test_a_scored_table_may_have_what_training_left_out(tmp_path: Path) -> None:
     there = Columns("other", leave=("patient", "note"), id_needed=False)
     names = ("lab_a", "lab_b", "age")
     source = open_source(path, with_labels=False, features=names, ignore="sick", columns=there)
-    assert source.id_name is None
+    assert source.beside.id is None
 
 
 def test_a_pattern_names_a_whole_embedding(tmp_path: Path) -> None:

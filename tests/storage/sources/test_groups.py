@@ -26,8 +26,8 @@ TABLE = pd.DataFrame({"a": range(6), "b": range(6, 12), "who": WHO, "y": [0, 1] 
 
 def codes(source: Source, rows: int = 4) -> tuple[list[int], tuple[Any, ...]]:
     """Codes of all rows, chunk by chunk, and the values."""
-    assert source.group_name is not None
-    coder = GroupCodes(source.group_name)
+    assert source.beside.group is not None
+    coder = GroupCodes(source.beside.group)
     found = [coder.encode(c.group, c.start) for c in source.chunks(rows) if c.group is not None]
     return np.concatenate(found).tolist(), coder.values
 
@@ -57,7 +57,7 @@ def write(folder: Path, kind: str) -> Path:
 def test_groups_are_read_and_no_feature(tmp_path: Path, kind: str) -> None:
     label = {} if kind in ("npz", "zarr") else {"label_column": "y"}
     source = open_source(write(tmp_path, kind), columns=Columns(group="who"), **label)
-    assert source.group_name == "who"
+    assert source.beside.group == "who"
     assert len(source.feature_names) == 2
     for rows in (1, 4, 9):
         assert codes(source, rows) == (CODES, ("ann", "bob", 1))
