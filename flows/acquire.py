@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 import psutil
 
-from flows.engine.cluster import fitting
 from flows.engine.job import Job
 from flows.engine.progress import Reporter
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
-from flows.orchestration.session import check_same, claimed, describe, open_job
+from flows.orchestration.session import check_same, describe, job_of
 from flows.review import open_answers, take
 from flows.review.purchases import (
     WANTED,
@@ -92,18 +92,12 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
     oracle = None if params.oracle is None else callable_oracle(params.oracle)
     decisive = {"scale", "builder", "target_recall", "seed", *Selected.model_fields}
     method = params.model_dump(include=decisive)
-
-    def same(config: Mapping[str, Any]) -> None:
-        check_same(config, method, {}, opened)
-
+    same = partial(check_same, params=method, default={}, source=opened)
     if not folder.is_new():
         folder.repair()
         same(folder.config())
     work = training_seconds(params.builder, opened.n_rows or 0, len(opened.feature_names))
-    with (
-        claimed(folder, lambda: describe(method, opened), same, reporter) as owned,
-        open_job(owned, fitting(params, work), reporter) as job,
-    ):
+    with job_of(folder, partial(describe, method, opened), params, work, reporter, same) as job:
         return _acquire(job, opened, params, oracle)
 
 

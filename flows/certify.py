@@ -10,7 +10,7 @@ from flows.engine.progress import Reporter
 from flows.options.params import CertifyParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest
-from flows.orchestration.session import job_below
+from flows.orchestration.session import job_of
 from flows.report import content as reports
 from flows.report.certificate import CertifyReport, ErrorBound, HeldOut, certify_text
 from flows.report.findings import order_warning, together_lines
@@ -59,7 +59,7 @@ def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> C
         reporter.say("this was certified before: nothing to compute")
         return report
     work = pass_seconds(trained.report.n_rows)
-    with job_below(folder, config, params, work, reporter) as job:
+    with job_of(folder, lambda: config, params, work, reporter) as job:
         return _certify(job, trained, design, params)
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from glob import has_magic
 from shlex import quote
 from typing import Any
 
-from flows.engine.cluster import SHARED, fitting
+from flows.engine.cluster import SHARED
 from flows.engine.collectives.graph import PoolGraph
 from flows.engine.job import Job, Output
 from flows.engine.progress import Reporter
@@ -21,13 +21,7 @@ from flows.kinds import LabeledGraph, labels_of
 from flows.options.params import TrainParams
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import latest, to_make
-from flows.orchestration.session import (
-    check_same,
-    claimed,
-    defaults,
-    describe,
-    open_job,
-)
+from flows.orchestration.session import check_same, defaults, describe, job_of
 from flows.report import content as reports
 from flows.report.compare import drift, since_text
 from flows.report.compose import composed
@@ -100,10 +94,8 @@ def _of_labels(
 ) -> PoolReport:
     """The report of the training itself."""
     check_pca(params.pca, len(opened.feature_names), opened.files[0])
-
-    def same(config: Mapping[str, Any]) -> None:
-        check_same(config, params.method(), defaults(), opened)
-
+    method = params.method()
+    same = partial(check_same, params=method, default=defaults(), source=opened)
     if not folder.is_new():
         same(folder.config())
         report = reports.finished(folder, reports.load_whole)
@@ -117,10 +109,8 @@ def _of_labels(
         reports.load(Run.of(latest(params.compare_with)))  # refused now, not at the end
     guess = opened.n_rows or opened.n_bytes // (12 * (1 + len(opened.feature_names)))
     work = training_seconds(params.builder, guess, params.pca or len(opened.feature_names))
-    with (
-        claimed(folder, lambda: describe(params.method(), opened, health), same, reporter) as owned,
-        open_job(owned, fitting(params, work), reporter) as job,
-    ):
+    described = partial(describe, method, opened, health)
+    with job_of(folder, described, params, work, reporter, same) as job:
         return _train(job, opened, params)
 
 

@@ -47,12 +47,17 @@ def open_job(run: Run, compute: Compute, reporter: Reporter) -> Iterator[Job]:
 
 
 @contextmanager
-def job_below(
-    run: Run, config: Mapping[str, Any], compute: Compute, work: float, reporter: Reporter
+def job_of(
+    run: Run,
+    describe: Callable[[], Mapping[str, Any]],
+    compute: Compute,
+    work: float,
+    reporter: Reporter,
+    check: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Iterator[Job]:
-    """The job of a run that lies below another and is named by its config; `work` core seconds."""
+    """The job of a run that is `claimed`, on what `work`, in core seconds, is worth."""
     with (
-        claimed(run, lambda: config, lambda _: None, reporter) as owned,
+        claimed(run, describe, check, reporter) as owned,
         open_job(owned, fitting(compute, work), reporter) as job,
     ):
         yield job

@@ -7,7 +7,7 @@ from flows.engine.job import Job, Output, outcomes
 from flows.engine.progress import Reporter
 from flows.engine.results import Outcome
 from flows.options.params import ReviewParams
-from flows.orchestration.session import job_below
+from flows.orchestration.session import job_of
 from flows.report import content as reports
 from flows.report.model import Saved
 from flows.report.review import FOLDER
@@ -43,7 +43,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
     if reports.finished(folder, lambda run: reports.load_as(run, ListReport)) is not None:
         return folder
     work = pass_seconds(trained.report.n_rows)
-    with job_below(folder, config, params, work, reporter) as job:
+    with job_of(folder, lambda: config, params, work, reporter) as job:
         _prepare(job, trained, params)
     return folder
 

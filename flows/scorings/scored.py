@@ -13,7 +13,7 @@ from flows.engine.job import Job, Output
 from flows.engine.progress import Reporter
 from flows.engine.results import result_of
 from flows.options.params import Compute, ScoreParams
-from flows.orchestration.session import describe, job_below
+from flows.orchestration.session import describe, job_of
 from flows.report import content as reports
 from flows.report.compose import costs
 from flows.report.content import UNLABELED, UNLABELED_TABLE, recall_warning
@@ -254,7 +254,7 @@ def score_into(
     report = reports.finished(folder, reports.load_scoring)
     if report is None:
         model, work = trained.model(), trained.work([source])
-        with job_below(folder, config, compute, work, reporter) as job:
+        with job_of(folder, lambda: config, compute, work, reporter) as job:
             report = _score(job, source, model, trained.report)
     else:
         reporter.say("these rows were scored before: nothing to compute")
