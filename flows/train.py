@@ -42,7 +42,7 @@ from storage.runs.pool import Pool
 from storage.runs.run import Run
 from storage.sources.base import Source
 from storage.sources.joins import with_corrections
-from storage.sources.request import PLAIN_NUMBERS, Coding
+from storage.sources.request import Coding
 
 
 @computes(TrainParams, name="train")
@@ -75,8 +75,8 @@ def run_train(params: TrainParams) -> dict[str, Any]:
 def _trained(folder: Run, params: TrainParams, reporter: Reporter) -> dict[str, Any]:
     """The report of the training in a folder, begun or gone on with, and of its rows without a
     label."""
-    health = _health(folder, params)
-    opened = open_training(params, health, _coding(folder, params, health))
+    health, coding = _understood(folder, params)
+    opened = open_training(params, health, coding)
     labels_of(opened).refuse(params)
     if params.corrections is not None:
         opened = with_corrections(opened, params.corrections)
@@ -114,27 +114,21 @@ def _of_labels(
         return _train(job, opened, params)
 
 
-def _health(folder: Run, params: TrainParams) -> Health | None:
-    """What a look at the source finds, or found when the run was begun; None for no look."""
+def _understood(folder: Run, params: TrainParams) -> tuple[Health | None, Coding]:
+    """What a look at the source finds, None for no look, and what text columns and gaps become; of
+    a run that is begun what they did then."""
     if not folder.is_new():
         folder.repair()
-        return RunConfig.model_validate(folder.config()).health
-    if params.preflight == "off":
-        return None
-    from flows.intake.preflight import look
+        config = RunConfig.model_validate(folder.config())
+        return config.health, Coding.of_json(config.coding)
+    health = None
+    if params.preflight != "off":
+        from flows.intake.preflight import look
 
-    health = look(params)
-    if params.preflight == "fix":
-        refuse_quantity(health)
-    return health
-
-
-def _coding(folder: Run, params: TrainParams, health: Health | None) -> Coding:
-    """What text columns and gaps become, or became when the run was begun."""
-    if not folder.is_new():
-        return Coding.of_json(RunConfig.model_validate(folder.config()).coding)
-    plain = params.encode == params.impute == "none" and not (params.parse or params.join_labels)
-    return PLAIN_NUMBERS if plain else learn(params, health)
+        health = look(params)
+        if params.preflight == "fix":
+            refuse_quantity(health)
+    return health, learn(params, health)
 
 
 def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
