@@ -81,9 +81,3 @@ class Health(BaseModel, frozen=True):
             + (f"; give {f.option}" if f.option else "")
             for f in self.findings
         ]
-
-
-def named(columns: list[str]) -> str:
-    """The first few columns, and how many more there are."""
-    more = f" and {len(columns) - SHOWN:,} more" if len(columns) > SHOWN else ""
-    return ", ".join(repr(name) for name in columns[:SHOWN]) + more

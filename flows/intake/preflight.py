@@ -14,7 +14,7 @@ import numpy as np
 from flows.engine.results import LabelValue
 from flows.intake.coding import MOST_CATEGORIES, annotated, own_source
 from flows.intake.glance import FeatureCandidate, Glance, look_at
-from flows.intake.health import COARSE, SHOWN, Finding, Health, named
+from flows.intake.health import COARSE, SHOWN, Finding, Health
 from flows.intake.labels import (
     NO_CLASSES,
     NOTHING,
@@ -42,7 +42,7 @@ from pipeline.diagnostics.health import (
     shares_labels,
     squeezing,
 )
-from storage.errors import InputError, amount
+from storage.errors import InputError, amount, listed
 from storage.redaction import bare
 from storage.sources.joins import with_corrections
 from storage.sources.request import Coding, is_place, separator_hint
@@ -394,7 +394,7 @@ def _several(kind: str, columns: list[str], what: str, left_out: bool) -> list[F
         Finding(
             kind=kind,
             columns=columns,
-            text=f"{named(columns)} {verb} {what}",
+            text=f"{listed(columns, SHOWN)} {verb} {what}",
             option=None if left_out else f"--exclude {quote(columns[0])}",
             left_out=left_out,
         )
@@ -454,7 +454,7 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             doubts.append(_one("near leak", name, text, f"--exclude {quote(name)}"))
     if absent and method.impute == "none":
         gaps, values_are = [*absent], amount(sum(absent.values()), "value is", "values are")
-        text = f"{values_are} missing or infinite in {named(gaps)}: training refuses that"
+        text = f"{values_are} missing or infinite in {listed(gaps, SHOWN)}: training refuses that"
         remedy = "--impute median or --impute drop"
         doubts.append(Finding(kind="gaps", columns=gaps, text=text, option=remedy))
     numeric = [c for c in columns if not c.is_text and not is_place(c.name)]
@@ -469,16 +469,16 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             f"subtract a constant before, such as {low:.10g}" if normal else "multiply it before"
         )
         text = (
-            f"{named([c.name for c in coarse])} {lose} digits: features are of single precision, "
-            f"and {coarse[0].name!r} lies between {low:.10g} and {high:.10g}, where it has steps "
-            f"of {step:.3g}; {remedy}"
+            f"{listed((c.name for c in coarse), SHOWN)} {lose} digits: features are of single "
+            f"precision, and {coarse[0].name!r} lies between {low:.10g} and {high:.10g}, where it "
+            f"has steps of {step:.3g}; {remedy}"
         )
         doubts.append(Finding(kind=COARSE, columns=[c.name for c in coarse], text=text))
     standard = numeric if method.scale in ("auto", "standard") else []
     far = {c.name: value for c in standard if (value := squeezing(c.values)) is not None}
     if far:
         text = (
-            f"{named([*far])}: few values lie so far from the others, such as "
+            f"{listed(far, SHOWN)}: few values lie so far from the others, such as "
             f"{next(iter(far.values())):.6g}, that standard scaling makes these all but equal; "
             "leave a cell empty where that stands for a gap"
         )

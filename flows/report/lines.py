@@ -15,7 +15,7 @@ from pipeline.noise.annotator_pairs import AlikePair
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
 from pipeline.noise.groups import APART, Group, Groups
 from pipeline.noise.regions import RegionRates
-from storage.errors import amount
+from storage.errors import amount, listed
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
@@ -274,9 +274,7 @@ def _is_no_better(one: Annotator) -> bool:
 
 
 def _named(some: list[Annotator]) -> str:
-    names = ", ".join(repr(one.value) for one in some[:3])
-    more = f" and {len(some) - 3:,} more" if len(some) > 3 else ""
-    return f"annotator{'s' if len(some) > 1 else ''} {names}{more}"
+    return f"annotator{'s' if len(some) > 1 else ''} {listed((one.value for one in some), 3)}"
 
 
 def agreed(panel: Annotators) -> str:

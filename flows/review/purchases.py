@@ -21,7 +21,7 @@ from pipeline.methods.marmann import Marmann
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.answers import Answer, AnswersFile, Asked
 from storage.errors import InputError, amount, reason_of
-from storage.export import write_columns
+from storage.export import label_names, write_columns
 from storage.runs.run import Run
 from storage.sources.ids import StoredIds
 from storage.sources.values.labels import Label, label_value
@@ -171,11 +171,9 @@ def write_labels(target: str, desk: Purchases, predicted: Int64) -> None:
     """The label of every row, and whether it was bought."""
     bought = np.zeros(len(predicted), np.bool_)
     bought[list(desk.known())] = True
-    values, kinds = desk.values, {type(value) for value in desk.values}
-    names = pa.array(values if len(kinds) == 1 else [str(value) for value in values])
     columns = {
         "row": pa.array(np.arange(len(predicted))),
-        "label": names.take(pa.array(predicted)),
+        "label": label_names(desk.values).take(pa.array(predicted)),
         "is_bought": pa.array(bought),
     }
     write_columns(target, with_ids(columns, desk.ids))
