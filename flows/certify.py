@@ -54,7 +54,7 @@ def _certified(trained: Trained, params: CertifyParams, reporter: Reporter) -> C
     by_params = params.model_dump(include={"delta", "samples", "seed"})
     parameters = {"k": design.k, "k_fixed": _is_fixed(trained, params), **by_params}
     folder, config = trained.made_below("certificates", parameters)
-    report = reports.finished(folder, lambda run: reports.load_as(run, CertifyReport))
+    report = reports.finished(folder, CertifyReport.model_validate)
     if report is not None:
         reporter.say("this was certified before: nothing to compute")
         return report
@@ -96,7 +96,7 @@ def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) 
         return Output([*reports.save(run, report, certify_text(report)), *run.describe({})])
 
     job.task("report", Job.once, "report", write)
-    return reports.load_as(job.run, CertifyReport)
+    return reports.load_as(job.run, CertifyReport.model_validate)
 
 
 def _report(

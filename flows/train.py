@@ -98,7 +98,7 @@ def _of_labels(
     same = partial(check_same, params=method, default=defaults(), source=opened)
     if not folder.is_new():
         same(folder.config())
-        report = reports.finished(folder, reports.load_whole)
+        report = reports.finished(folder, reports.training)
         if report is not None:
             reporter.say(f"{folder.location.url} is finished and whole: nothing to do")
             return report

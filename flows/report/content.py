@@ -55,15 +55,15 @@ def describe(run: Run, report: PoolReport) -> list[str]:
     return run.describe({**report.model_dump(mode="json", include=DESCRIBED), "digests": digests})
 
 
-def load_as(run: Run, kind: type[R]) -> R:
-    """The report of a finished run, of its kind.
+def load_as(run: Run, of: Callable[[dict[str, Any]], R]) -> R:
+    """The report of a finished run, made of its JSON.
 
     Raises `InputError` where the folder is not a run, or the run is not finished, or of a version
     whose reports cannot be read; `StorageError` where run.json or the report is damaged.
     """
     config = run.config(OLDEST_READ)
     try:
-        return kind.model_validate(run.report())
+        return of(run.report())
     except ValidationError as error:
         raise run.other_version(config) from error
 
@@ -76,8 +76,7 @@ def load(run: Run) -> Training:
 
 def load_any(run: Run) -> PoolReport:
     """The report of a finished training; raises as `load_as`."""
-    run.config(OLDEST_READ)
-    return load_as(run, kind_of(run.report()))
+    return load_as(run, training)
 
 
 def training(report: dict[str, Any]) -> PoolReport:
@@ -85,19 +84,14 @@ def training(report: dict[str, Any]) -> PoolReport:
     return kind_of(report).model_validate(report)
 
 
-def finished(run: Run, load: Callable[[Run], R]) -> R | None:
-    """The report of a run that is finished and whole; None for any other."""
+def finished(run: Run, of: Callable[[dict[str, Any]], R]) -> R | None:
+    """The report of a run that is finished and whole, as `load_as` makes it; None for any other."""
     try:
         run.check(lasting)
-        return load(run)
+        check_stages(run, whole=True)
+        return load_as(run, of)
     except KnnoiseError:
         return None
-
-
-def load_whole(run: Run) -> PoolReport:
-    """The report of a finished training whose stages are whole, too; raises as `load_as`."""
-    check_stages(run, whole=True)
-    return load_any(run)
 
 
 def train_text(report: PoolReport) -> str:
@@ -120,12 +114,6 @@ def train_text(report: PoolReport) -> str:
 def scoring(report: dict[str, Any]) -> Scoring:
     """A report of a scoring from its JSON."""
     return kind_of(report).scored_as.model_validate(report)
-
-
-def load_scoring(run: Run) -> Scoring:
-    """The report of a finished scoring; raises as `load_as`."""
-    run.config()
-    return load_as(run, kind_of(run.report()).scored_as)
 
 
 def score_text(report: Scoring) -> str:
@@ -155,7 +143,7 @@ def unlabeled_text(scored: Scoring) -> str:
 
 def unlabeled(run: Run) -> list[str]:
     """The same of a finished training; nothing where all rows have a label, or are not done."""
-    report = finished(run.below(UNLABELED), load_scoring)
+    report = finished(run.below(UNLABELED), scoring)
     return [] if report is None else [unlabeled_text(report)]
 
 

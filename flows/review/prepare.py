@@ -40,7 +40,7 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
     Raises as `knnoise certify` does.
     """
     folder, config = trained.made_below(FOLDER, params.model_dump(include=LIST))
-    if reports.finished(folder, lambda run: reports.load_as(run, ListReport)) is not None:
+    if reports.finished(folder, ListReport.model_validate) is not None:
         return folder
     work = pass_seconds(trained.report.n_rows)
     with job_of(folder, lambda: config, params, work, reporter) as job:

@@ -251,7 +251,7 @@ def score_into(
     reporter: Reporter,
 ) -> Scoring:
     """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
-    report = reports.finished(folder, reports.load_scoring)
+    report = reports.finished(folder, reports.scoring)
     if report is None:
         model, work = trained.model(), trained.work([source])
         with job_of(folder, lambda: config, compute, work, reporter) as job:
@@ -304,7 +304,7 @@ def _score(job: Job, source: Source, model: searching.Model, training: PoolRepor
         return Output([*reports.save(run, report, reports.score_text(report)), *run.describe({})])
 
     job.task("report", Job.once, "report", write)
-    return reports.load_scoring(job.run)
+    return reports.load_as(job.run, reports.scoring)
 
 
 def predict_unlabeled(
