@@ -107,7 +107,7 @@ class Finished:
             candidates=None if params.candidates is None else parameters.get("candidates") or "",
             features=tuple(config.feature_names),
             ignore=config.label_name,
-            dialect=params.dialect(Dialect.of_json(config.source.written)),
+            dialect=params.dialect(Dialect(**config.source.written)),
             columns=columns,
             coding=Coding.of_json(config.coding),
         )
@@ -200,7 +200,7 @@ class Trained(Finished):
 
         Raises `InputError` where something else is there.
         """
-        how = dialect(Dialect.of_json(self.report.config.source.written))
+        how = dialect(Dialect(**self.report.config.source.written))
         source = open_source(path, with_labels=False, raw=True, dialect=how)
         changed = same(self.recorded(), source)
         if changed:

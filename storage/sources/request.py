@@ -154,11 +154,6 @@ class Dialect:
             )
         return sep
 
-    @classmethod
-    def of_json(cls, content: dict[str, Any] | None) -> "Dialect":
-        """What `as_json` gave."""
-        return cls(**(content or {}))
-
     def as_json(self) -> dict[str, Any] | None:
         """What differs from the default; None if nothing does."""
         return {n: v for n, v in vars(self).items() if v != getattr(Dialect, n)} or None
