@@ -240,15 +240,13 @@ class Page:
 
     def __init__(self, exhibit: Exhibit, desk: Desk, params: Paged) -> None:
         token, run = secrets.token_urlsafe(16), exhibit.features.run
-        config, origin = run.config(), desk.file.answers.origin
-        assert origin is not None
+        config = run.config()
         about: dict[str, Any] = {
             "run": run.location.name.rsplit("/", 1)[-1],
             "label_name": config["label_name"] or "label",
             "id_name": config.get("id_name"),
             "reviewer": params.reviewer or _user(),
             "answers": str(desk.file.path),
-            "n_rows": origin.n_rows,
         }
         app = application(desk, exhibit, about, token)
         self._listener = listening(params.port, run.location.url)

@@ -251,7 +251,6 @@ def served(
         "id_name": "name",
         "reviewer": "ann",
         "answers": str(log),
-        "n_rows": N,
     }
     listener = listening(0)
     server = uvicorn.Server(
