@@ -105,11 +105,6 @@ class MetricChoice:
         """What a feature tells by chance at most, as far as the least relevant one lies below 0."""
         return max(0.0, -min(self.relevance, default=0.0))
 
-    def useless(self) -> list[int]:
-        """Features that tell no more than one does by chance."""
-        chance = self.chance
-        return [at for at, share in enumerate(self.relevance) if share <= chance]
-
 
 @dataclass(frozen=True)
 class Modeled(Scaling):

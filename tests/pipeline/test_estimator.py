@@ -501,7 +501,8 @@ def test_useless_features_are_weighed_down() -> None:
     plain, learned = ((model.predict(new) == truth).mean() for model in models.values())
     assert models["auto"].metric_ == "weighted"
     assert learned > plain + 0.01
-    assert set(models["auto"].metric_choice_.useless()) <= set(range(2, 22))
+    chosen = models["auto"].metric_choice_
+    assert min(chosen.relevance[:2]) > chosen.chance
     same = RobustKNeighborsClassifier(metric="weighted").fit(wide, given)
     assert np.array_equal(same.label_quality_, models["auto"].label_quality_)
     with pytest.raises(ValueError, match="needs dense X of at least 100 rows"):

@@ -68,7 +68,7 @@ def test_columns_of_no_use_are_named_and_left_aside() -> None:
     chosen, by = choose_metric(x, y, 0)
     assert chosen.metric == "weighted"
     assert set(chosen.order()[:USEFUL]) == set(range(USEFUL))
-    useless = chosen.useless()
+    useless = [at for at, share in enumerate(chosen.relevance) if share <= chosen.chance]
     assert not set(useless) & set(range(USEFUL))
     assert len(useless) >= 19
     spread = by.apply(x).std(axis=0)
@@ -146,7 +146,7 @@ def test_embeddings_are_weighed_only_as_asked() -> None:
     x, y = table(600, 20)
     chosen, _ = choose_metric(x, y, 0, weigh=False)
     assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine"]
-    assert (chosen.relevance, chosen.order(), chosen.useless()) == ([], [], [])
+    assert (chosen.relevance, chosen.order()) == ([], [])
     assert choose_metric(x, y, 0, "weighted", weigh=False)[0].metric == "weighted"
 
 
