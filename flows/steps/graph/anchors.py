@@ -10,10 +10,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
@@ -92,6 +93,20 @@ def sampled(run: Run, sample: str, row: Int64) -> Float32:
     order = np.argsort(known)
     place = order[np.searchsorted(known[order], row)]
     return read_array(group, "x", slice(0, int(place.max(initial=-1)) + 1))[place]
+
+
+def anchor_lists(run: Run, graph: PoolGraph) -> dict[str, Any]:
+    """The anchors' lists, by the names that `crossfit` and `transition_matrix` have for them."""
+    anchors, groups = run.group("anchors"), graph.mates.groups
+    neighbor = read_array(anchors, "neighbor")
+    return {
+        "neighbor": neighbor,
+        "label": read_array(anchors, "neighbor_label"),
+        "n_rows": groups or graph.pool.n_rows,
+        "x": sampled(run, "anchors", neighbor[:, 0]),
+        "distance": read_array(anchors, "distance"),
+        "group": groups_of_rows(run, neighbor) if groups else None,
+    }
 
 
 def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) -> None:

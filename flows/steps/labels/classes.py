@@ -16,8 +16,7 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
-from flows.steps.graph.anchors import sampled
-from flows.steps.graph.together import groups_of_rows
+from flows.steps.graph.anchors import anchor_lists, sampled
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, find_wrong, group_of, has_groups, read_wrong
@@ -235,19 +234,9 @@ def estimate_classes(
         losses = np.sum(counted.left(list[int]), axis=0)
         choice = choose(losses, pool.n_rows, grid)
         k = params.k or choice.k
-        anchors = run.group("anchors")
-        neighbor, label = (read_array(anchors, name) for name in ("neighbor", "neighbor_label"))
-        machine = Threads(job.machine().threads)
-        fitted = transition_matrix(
-            neighbor,
-            label.astype(np.int64),
-            graph.mates.groups or pool.n_rows,
-            n_classes,
-            x=sampled(run, "anchors", neighbor[:, 0]),
-            distance=read_array(anchors, "distance"),
-            threads=machine,
-            group=groups_of_rows(run, neighbor) if graph.mates.groups else None,
-        )
+        lists, machine = anchor_lists(run, graph), Threads(job.machine().threads)
+        lists["label"] = lists["label"].astype(np.int64)
+        fitted = transition_matrix(**lists, n_classes=n_classes, threads=machine)
         sample = counted.drawn()
         near, own, votes = read_sample(sample, n_classes)
         matrix = believed(fitted.matrix, counts, fitted.class_support)

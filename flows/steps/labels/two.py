@@ -15,8 +15,7 @@ from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
-from flows.steps.graph.anchors import sampled
-from flows.steps.graph.together import groups_of_rows
+from flows.steps.graph.anchors import anchor_lists, sampled
 from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, find_wrong, group_of, read_wrong
@@ -187,7 +186,7 @@ def estimate_rates(
     own : k and rates of the rule's own pass, if it has one
     """
     filled, threads = counted.left(Counted), Threads(job.machine().threads)
-    pool, groups = graph.pool, graph.mates.groups
+    pool = graph.pool
 
     def estimate(run: Run) -> Output:
         losses = np.sum([counts.losses for counts in filled], axis=0)
@@ -200,14 +199,7 @@ def estimate_rates(
         if params.p0 is not None and params.p1 is not None:
             chosen, estimates["given"] = "given", known(params.p0, params.p1)
         elif chosen == "crossfit":
-            anchors = run.group("anchors")
-            neighbor, label, distance = (
-                read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
-            )
-            x = sampled(run, "anchors", neighbor[:, 0])
-            lists = neighbor, label, groups or pool.n_rows, x, distance
-            group = groups_of_rows(run, neighbor) if groups else None
-            estimates["crossfit"] = crossfit(*lists, threads=threads, group=group)
+            estimates["crossfit"] = crossfit(**anchor_lists(run, graph), threads=threads)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         rates = estimates[chosen]
