@@ -32,7 +32,7 @@ from flows.steps.graph.building import build
 from flows.steps.graph.networks import choose_probes
 from flows.steps.graph.partition import Wanted
 from flows.steps.graph.together import count_groups, mark_mates
-from flows.steps.ingest.pool import corrections_remarks
+from flows.steps.ingest.pool import corrections_remarks, embedded
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
 from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
 from pipeline.noise.rates import FEWEST_ROWS
@@ -143,13 +143,13 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     _check_size(pool, params, labels.rates_read(params), len(ingested.label_values or []))
     metric = labels.metric(params)
     n_groups = 0 if params.together is None else count_groups(pool, params.together)
-    embedded = bool(source.embedded.all())
     names, classes = source.feature_names, ingested.label_values or []
     stated = probability_columns(
         job.run, params.model_probabilities, names, classes, ingested.statistics
     )
     features = pool, ingested.scaling, metric, seed
-    scaling = job.task("metric", learn_transform, *features, embedded=embedded, columns=stated)
+    is_embedding = bool(embedded(source).all())
+    scaling = job.task("metric", learn_transform, *features, embedded=is_embedding, columns=stated)
     builder = choose_builder(params.builder, pool.n_rows, params.pca or pool.n_features)
     length = labels.list_length(params, pool.n_rows, builder)
     machine = job.machine() if builder == "join" else SHARED

@@ -6,16 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from storage.errors import InputError, Patience, UnavailableError
 from storage.sources.blocks import Annotations, Chunk, Corrections, Reader, Repeats, rechunk
 from storage.sources.files import FileOfSource, changed, readable, unwritten
-from storage.sources.request import PLAIN, PLAIN_NUMBERS, Beside, Coding, Dialect, Gaps, is_place
+from storage.sources.request import PLAIN, PLAIN_NUMBERS, Beside, Coding, Dialect, Gaps
 from storage.sources.values.labels import Labels, are_there, as_sets
-
-EMBEDDING = 64
-"""Features from which an array is taken for an embedding."""
 
 
 class Format(NamedTuple):
@@ -91,23 +87,6 @@ class Source:
     def labels(self, raw: Labels) -> Labels:
         """(row,) labels as they were found, or the candidate sets that they stand for."""
         return raw if self.candidates is None else as_sets(raw, self.candidates)
-
-    @property
-    def embedded(self) -> npt.NDArray[np.bool_]:
-        """(feature,) which features are parts of an embedding: places of a column of lists, and all
-        of an array of `EMBEDDING` features or more."""
-        names, content = self.feature_names, self.format.content
-        if content == "arrays":
-            return np.full(len(names), len(names) >= EMBEDDING)
-        return np.array([content == "tables" and is_place(name) for name in names], np.bool_)
-
-    @property
-    def encoded(self) -> npt.NDArray[np.bool_]:
-        """(feature,) which features are categories of an encoded column."""
-        encoded = np.zeros(len(self.feature_names), np.bool_)
-        for places in self.coding.groups(self.feature_names).values():
-            encoded[places] = True
-        return encoded
 
     @property
     def leaves_out(self) -> bool:

@@ -18,7 +18,7 @@ from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, as_json, result_of
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
-from pipeline.arrays import Float32, Int64, Integers
+from pipeline.arrays import Bools, Float32, Int64, Integers
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import MOST_ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
@@ -31,7 +31,7 @@ from storage.runs.run import Run
 from storage.sources.base import Source, unchanged
 from storage.sources.blocks import Chunk, Corrections, Votes
 from storage.sources.formats.csv import counted
-from storage.sources.request import Gaps
+from storage.sources.request import Gaps, is_place
 from storage.sources.values.texts import are_whole
 
 SAMPLE_ROWS = 1 << 17
@@ -58,6 +58,17 @@ order of hash, features unscaled."""
 
 
 CORRECTIONS = "corrections"
+EMBEDDING = 64
+"""Features from which an array is taken for an embedding."""
+
+
+def embedded(source: Source) -> Bools:
+    """(feature,) which features are parts of an embedding: places of a column of lists, and all of
+    an array of `EMBEDDING` features or more."""
+    names, content = source.feature_names, source.format.content
+    if content == "arrays":
+        return np.full(len(names), len(names) >= EMBEDDING)
+    return np.array([content == "tables" and is_place(name) for name in names], np.bool_)
 
 
 @dataclass(frozen=True)
@@ -207,7 +218,8 @@ class _Reading:
         """The scaling, and why it is this one."""
         if scale != "auto":
             return scale, "as asked"
-        plain = np.flatnonzero(~self.source.embedded)
+        parts = embedded(self.source)
+        plain = np.flatnonzero(~parts)
         if not len(plain):
             return "none", "auto: an embedding stays as it is"
         names = [self.source.feature_names[column] for column in plain]
@@ -216,7 +228,7 @@ class _Reading:
             return "standard", f"auto: some columns reach {self.largest().max():g}"
         if not wide.apart:
             return "none", "auto: the columns are on one scale"
-        kept = ", embeddings stay as they are" if len(plain) < len(self.source.embedded) else ""
+        kept = ", embeddings stay as they are" if parts.any() else ""
         return "standard", f"auto: {wide.described(names)}{kept}"
 
     def largest(self, scaling: Scaling | None = None) -> Float32:
@@ -501,7 +513,8 @@ def _finish(
 ) -> Output:
     source = reading.source
     scale, reason = reading.chosen(requested)
-    kept = source.embedded | source.encoded
+    kept = embedded(source)
+    kept[[place for places in reading.groups.values() for place in places]] = True
     groups = _groups(reading)
     values, counts, columns, about = reading.labels.in_all()
     corrected: list[str] = []
