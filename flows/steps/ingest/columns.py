@@ -151,7 +151,7 @@ class SingleCodes(Unlabeled):
 
 
 class CandidateCodes(Unlabeled):
-    """Code candidate sets as bit masks, chunk by chunk; `finish` tells what the bits mean. With
+    """Code candidate sets as bit masks, chunk by chunk; `in_all` tells what the bits mean. With
     `classes` no other candidate is known, and bit c is class c."""
 
     optional = ("candidates",)
@@ -199,12 +199,8 @@ class CandidateCodes(Unlabeled):
         return chunk._replace(label=self.encode(chunk.label, chunk.rows))
 
     def in_all(self) -> LabelsInAll:
-        values, codes, counts = self.finish()
-        return LabelsInAll(list(values), counts, about={"candidate_codes": codes})
-
-    def finish(self) -> tuple[tuple[Label, ...], list[int], list[int]]:
-        """The values in the order of their final codes, as for single labels; the final code of
-        each bit; and the rows with each value, by final code.
+        """The values in the order of their final codes, as for single labels; rows with each, and
+        the final code of each bit.
 
         Raises `InputError` if rows have no candidate, or all the same one.
         """
@@ -216,17 +212,16 @@ class CandidateCodes(Unlabeled):
                 f"first at row {self.first_missing} (from 0); "
                 f"{new if self.classes is None else known}"
             )
-        if self.classes is not None:
-            return tuple(self.classes), list(range(len(self.classes))), self._rows
-        ordered = tuple(sorted(self._codes, key=sort_key))
-        if len(ordered) < 2:
+        ordered = list(self.classes or sorted(self._codes, key=sort_key))
+        if self.classes is None and len(ordered) < 2:
             raise InputError(
-                f"{self.where}: the only candidate is {listed(list(ordered))}; two classes are "
+                f"{self.where}: the only candidate is {listed(ordered)}; two classes are "
                 "needed to learn from"
             )
         place = {value: code for code, value in enumerate(ordered)}
         rows = [self._rows[self._codes[value]] for value in ordered]
-        return ordered, [place[value] for value in self._codes], rows
+        codes = [place[value] for value in self._codes]
+        return LabelsInAll(ordered, rows, about={"candidate_codes": codes})
 
     def _missing(self, count: int, row: int) -> None:
         self.n_missing += count

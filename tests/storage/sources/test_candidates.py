@@ -72,9 +72,11 @@ def test_bits_tell_the_sets_again(raw: list[list[str]], size: int) -> None:
     ]
     if len(known) < 2:
         with pytest.raises(InputError, match="two classes are needed"):
-            codes.finish()
+            codes.in_all()
         return
-    names, place, counts = codes.finish()
+    names, counts, _, about = codes.in_all()
+    assert names is not None
+    place = about["candidate_codes"]
     assert [names[code] for code in place] == list(known)
     assert counts == [sum(name in one for one in sets) for name in names]
     mask = np.concatenate(parts)
