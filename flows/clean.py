@@ -18,7 +18,7 @@ from pipeline.arrays import Int64
 from pipeline.decision.soft import soft_labels
 from storage.arrays.groups import Arrays, array, read_array
 from storage.errors import InputError, amount
-from storage.export import FLAT, MOST_IN_SHEET, check_target, ending, label_names, write_tables
+from storage.export import FLAT, check_target, ending, label_names, write_tables
 from storage.redaction import bare
 from storage.runs.run import below
 from storage.sources.base import Source, unchanged
@@ -111,17 +111,12 @@ class _Cleaning:
     def __init__(self, trained: Trained, source: Source, params: CleanParams) -> None:
         """Raise `InputError` where the file wanted cannot hold the columns of the source."""
         report, stored = trained.report, stored_schema(source)
-        end = ending(params.out)  # a cell of CSV or of a sheet cannot hold such values
+        end = ending(params.out, report.n_rows)  # cells of CSV or of a sheet hold no such values
         deep = [f for f in stored if types.is_nested(f.type) or "binary" in str(f.type)]
         if deep and end in FLAT:
             values = "lists" if is_list(deep[0].type) else deep[0].type
             raise InputError(
                 f"{params.out}: column {deep[0].name!r} holds {values}; name it .parquet"
-            )
-        if end == ".xlsx" and report.n_rows > MOST_IN_SHEET:
-            raise InputError(
-                f"{params.out}: {report.n_rows:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name "
-                "it .csv or .parquet"
             )
         own = report.config.label_column
         self.label = own or "label"

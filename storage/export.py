@@ -144,10 +144,11 @@ FLAT = (".csv", ".csv.gz", ".xlsx")
 """Formats without lists."""
 
 
-def ending(target: str) -> str:
+def ending(target: str, n_rows: int = 0) -> str:
     """The format of a table by the name of its file.
 
-    Raises `InputError` for any other name, and for a workbook where openpyxl is not installed.
+    Raises `InputError` for any other name, and for a workbook where openpyxl is not installed or
+    the rows are too many for a sheet.
     """
     end = next((end for end in FORMATS if target.lower().endswith(end)), None)
     if end is None:
@@ -160,6 +161,11 @@ def ending(target: str) -> str:
                 f"{target}: writing Excel workbooks needs openpyxl; pip install 'knnoise[xlsx]', "
                 "or name it .csv"
             ) from error
+        if n_rows > MOST_IN_SHEET:
+            raise InputError(
+                f"{target}: {n_rows:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv or "
+                ".parquet"
+            )
     return end
 
 
@@ -193,15 +199,10 @@ def write_table(
     Raises `StorageError` where the target cannot be written; `InputError` where its name has
     another end, or is of a protocol that is not allowed, or the rows are too many for a sheet.
     """
-    flat = ending(target) in FLAT
     group = run.group(path)
     arrays = {name: array(group, name) for name in columns}
     first = arrays[columns[0]]
-    if ending(target) == ".xlsx" and first.shape[0] > MOST_IN_SHEET:
-        raise InputError(
-            f"{target}: {first.shape[0]:,} rows, and a sheet holds {MOST_IN_SHEET:,}; name it .csv "
-            "or .parquet"
-        )
+    flat = ending(target, first.shape[0]) in FLAT
     beside = () if more is None else tuple(more[0](slice(0, 0)))
     named = None if ids is None else StoredIds.of(run.group(ids))
     coded = all(type(value) is int and value == code for code, value in enumerate(classes or ()))
