@@ -81,8 +81,7 @@ def stages(run: Run) -> list[Run]:
 
 def stage_digest(run: Run) -> str:
     """Of all that a stage has committed."""
-    ledger = run.ledger
-    return digest(r for step in sorted(ledger.steps()) for r in ledger.records(step).values())
+    return digest(run.ledger.every())
 
 
 def features_of(run: Run) -> StageFeatures | None:
@@ -101,5 +100,4 @@ def check_stages(run: Run, *, whole: bool) -> None:
             raise StorageError(
                 f"{at.location.url}/ledger is not as it was committed; run train again to repair"
             )
-        records = [r for step in at.ledger.steps() for r in at.ledger.records(step).values()]
-        at.check_records(records, lasting if whole else below("partition"))
+        at.check_records(at.ledger.every(), lasting if whole else below("partition"))
