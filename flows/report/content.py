@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
+from flows.engine.progress import spell
 from flows.report.findings import known_rows
 from flows.report.kinds import kind_of
 from flows.report.model import (
@@ -25,7 +26,6 @@ from storage.runs.run import Run, lasting
 from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)
-_MINUTE = 60.0
 _LONG = 0.02
 """Share of a step that is worth a word."""
 UNLABELED = "unlabeled"
@@ -183,12 +183,11 @@ def _recall_line(report: Report) -> str:
 def _times(report: Report) -> list[str]:
     seconds = report.seconds
     total = sum(seconds.values())
-    shown = f"{total / _MINUTE:.1f} min" if total > 2 * _MINUTE else f"{total:.1f} s"
     long = {step: value for step, value in seconds.items() if value >= max(0.05, _LONG * total)}
     rest = {"all others": total - sum(long.values())} if len(long) < len(seconds) else {}
     steps = ", ".join(f"{step} {value:.1f}" for step, value in (long | rest).items())
     return [
-        f"{shown} in all; seconds by step: {steps}",
+        f"{spell(total)} in all; seconds by step: {steps}",
         f"peak memory: worker {report.peak_rss_mb:,.0f} MB, "
         f"this process {report.driver_peak_rss_mb:,.0f} MB",
     ]

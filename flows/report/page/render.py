@@ -8,6 +8,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
+from flows.engine.progress import spell
 from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training, was_in_memory
@@ -34,7 +35,7 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "thousands": "{:,}".format, "contents": contents}
-    environment.filters |= {"bytes": _bytes, "seconds": _seconds}
+    environment.filters |= {"bytes": _bytes, "seconds": spell}
     environment.filters |= {"strip": label_strip, "class_strip": class_strip}
     page = environment.get_template(template).render(**context)
     return _CONTROLS.sub(lambda match: str(escape(_name(match))), page)
@@ -90,10 +91,6 @@ def _bytes(size: int) -> str:
             return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
         value /= 1000
     raise AssertionError("unreachable")
-
-
-def _seconds(value: float) -> str:
-    return f"{value / 60:,.1f} min" if value >= 120 else f"{value:,.1f} s"
 
 
 def percent(value: float) -> str:
