@@ -183,6 +183,12 @@ class _AnnotationTable:
     def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[pa.DictionaryArray, Codes, Codes]:
         row, annotator, label = (batch.column(name) for name in self.names)
         check_id_type(self.name, self.names[0], row.type)
+        for name, column in zip(self.names[1:], (annotator, label), strict=True):
+            if types.is_nested(column.type):
+                raise InputError(
+                    f"{self.name}: column {shown(name)} is {column.type}; annotators and labels "
+                    "are text, numbers, booleans or dates"
+                )
         ids = text_ids(row, self.name)
         who = to_labels(annotator).tolist()
         for column, values in ((self.names[0], ids.tolist()), (self.names[1], who)):

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -202,6 +203,14 @@ def test_bad_tables_are_refused(source: Source, tmp_path: Path, text: str, messa
     with pytest.raises(InputError, match=message.replace("(", r"\(")) as found:
         read_annotations(str(tmp_path / "votes.csv"), source, None, None, PLAIN)
     assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("column", ["annotator", "label"])
+def test_what_is_no_value_is_refused(source: Source, tmp_path: Path, column: str) -> None:
+    columns = {"id": ["p1"], "annotator": ["a"], "label": ["yes"], column: [{"is": "yes"}]}
+    pq.write_table(pa.table(columns), tmp_path / "votes.parquet")
+    with pytest.raises(InputError, match=f"column '{column}' is struct<is: string>; annotators"):
+        read_annotations(str(tmp_path / "votes.parquet"), source, None, None, PLAIN)
 
 
 def test_arrays_are_no_annotations(source: Source, tmp_path: Path) -> None:
