@@ -95,6 +95,18 @@ def read_annotations(
     return replace(read, parts=parts)
 
 
+def _values(table: Source) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """The `batches` of a table whose cells are values; `InputError` for a column of others."""
+    for first, batch in batches(table):
+        for column in batch.schema:
+            if types.is_nested(column.type):
+                raise InputError(
+                    f"{table.files[0]}: column {shown(column.name)} is {column.type}; its values "
+                    "must be text, numbers, booleans or dates"
+                )
+        yield first, batch
+
+
 class _AnnotationTable:
     """One pass over a table of annotations."""
 
@@ -107,7 +119,7 @@ class _AnnotationTable:
     def read(self, ids: RowIds | None, *, whole: bool) -> Annotations:
         """ids : of the source; whole : whether it is the same table"""
         pieces, n = [], 0
-        for first, batch in batches(self.votes):
+        for first, batch in _values(self.votes):
             ids_here, annotator, label = self._piece(first, batch)
             at = np.flatnonzero(label >= 0)
             pieces.append((first + at, annotator[at], label[at]))
@@ -183,12 +195,6 @@ class _AnnotationTable:
     def _piece(self, first: int, batch: pa.RecordBatch) -> tuple[pa.DictionaryArray, Codes, Codes]:
         row, annotator, label = (batch.column(name) for name in self.names)
         check_id_type(self.name, self.names[0], row.type)
-        for name, column in zip(self.names[1:], (annotator, label), strict=True):
-            if types.is_nested(column.type):
-                raise InputError(
-                    f"{self.name}: column {shown(name)} is {column.type}; annotators and labels "
-                    "are text, numbers, booleans or dates"
-                )
         ids = text_ids(row, self.name)
         who = to_labels(annotator).tolist()
         for column, values in ((self.names[0], ids.tolist()), (self.names[1], who)):
@@ -381,7 +387,7 @@ class _LabelFile:
         origins: set[str] = set()
         ids = IdsOfLines(self.name)
         rows, labels, reviewers = ([np.empty(0, kind)] for kind in (np.uint8, np.int16, np.int16))
-        for first, batch in batches(table):
+        for first, batch in _values(table):
             if first + batch.num_rows > MOST_LINES:
                 raise InputError(
                     f"{self.name}: more than {MOST_LINES:,} lines, which are not held in memory; "

@@ -307,6 +307,15 @@ def test_a_table_of_another_tool_needs_two_columns(tmp_path: Path) -> None:
     assert (row.tolist(), label.tolist(), n_conflicts) == ([3], [0], 1)
 
 
+@pytest.mark.parametrize("column", ["row", "label", "reviewer", "source"])
+def test_columns_that_hold_no_values_are_refused(tmp_path: Path, column: str) -> None:
+    columns = {"row": [3], "label": ["yes"], "reviewer": ["ann"], column: [{"is": "yes"}]}
+    pq.write_table(pa.table(columns), tmp_path / "tool.parquet")
+    message = f"column '{column}' is struct<is: string>; its values must be text, numbers"
+    with pytest.raises(InputError, match=message):
+        labels_to_import(str(tmp_path / "tool.parquet"), ORIGIN)
+
+
 def test_rows_that_one_reviewer_labels_twice_are_known(tmp_path: Path) -> None:
     """The last line counts; who did not know before, or says the same again, revokes nothing."""
     table = pa.table(

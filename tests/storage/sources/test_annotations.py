@@ -209,7 +209,8 @@ def test_bad_tables_are_refused(source: Source, tmp_path: Path, text: str, messa
 def test_what_is_no_value_is_refused(source: Source, tmp_path: Path, column: str) -> None:
     columns = {"id": ["p1"], "annotator": ["a"], "label": ["yes"], column: [{"is": "yes"}]}
     pq.write_table(pa.table(columns), tmp_path / "votes.parquet")
-    with pytest.raises(InputError, match=f"column '{column}' is struct<is: string>; annotators"):
+    message = f"column '{column}' is struct<is: string>; its values must be text, numbers"
+    with pytest.raises(InputError, match=message):
         read_annotations(str(tmp_path / "votes.parquet"), source, None, None, PLAIN)
 
 
