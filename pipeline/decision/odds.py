@@ -187,7 +187,6 @@ def hear_models(
     says, label = vote.log_odds(odds), given.astype(np.int64)
     likely = (says + own_odds(given, by) >= 0).astype(np.int64)
     trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
-    least = LINEAR_GAIN if trees is None else LEAST_GAIN
 
     def hearing(*models: Forests | None) -> tuple[WeighedVote, Float64, Forests | None]:
         there = [one for one in models if one is not None]
@@ -198,15 +197,15 @@ def hear_models(
         mix = mixed(there, parts)
         features = np.column_stack([odds, tree_odds(mix, x)])
         weights = _weights(features, given, vote.assumed)
-        heard = replace(vote, weights=weights, trees=mix.digest)
-        gain = _log_likelihood(heard.log_odds(features), given, by)
-        gain -= _log_likelihood(says, given, by)
-        return (heard, features, mix) if gain.mean() >= least else (vote, odds, None)
+        return replace(vote, weights=weights, trees=mix.digest), features, mix
 
-    heard = hearing(trees, linear)
-    if heard[2] is None or not alone or find_places(x, *of_two(expit(says)), label, by.matrix):
-        return heard
-    return hearing(trees, fit_some(x, label, threads), linear)
+    heard, features, mix = hearing(trees, linear)
+    gain = _log_likelihood(heard.log_odds(features), given, by) - _log_likelihood(says, given, by)
+    if mix is None or gain.mean() < (LINEAR_GAIN if trees is None else LEAST_GAIN):
+        return vote, odds, None
+    if alone and not find_places(x, *of_two(expit(says)), label, by.matrix):
+        return hearing(trees, fit_some(x, label, threads), linear)
+    return heard, features, mix
 
 
 def tree_odds(forests: Forests, x: Float32) -> Float32:
