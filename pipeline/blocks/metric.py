@@ -152,8 +152,8 @@ def choose_metric(
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
     beyond, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
-    statistics.see(x)
     if weigh or requested in LEARNED:
+        statistics.see(x)
         ways = _ways(x, y, statistics, least(losses[AS_SCALED]), k, seed, threads)
         beyond = ways[1][0].mean(axis=0)
         first = min(ways[:2], key=lambda way: least(way[1]))
@@ -329,7 +329,8 @@ def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) ->
 def weights(of: FeatureStatistics, share: Floats) -> Scaling:
     """Standard scores of features times the square root of each one's relevance."""
     root = np.sqrt(np.maximum(share, max(0.0, LEAST * share.max())))
-    factor = np.divide(root, of.deviation, out=np.zeros_like(root), where=of.deviation > 0)
+    deviation = of.deviation
+    factor = np.divide(root, deviation, out=np.zeros_like(root), where=deviation > 0)
     return Scaling(tuple(of.mean.tolist()), tuple(factor.tolist()))
 
 

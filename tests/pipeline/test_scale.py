@@ -13,6 +13,7 @@ from hypothesis.extra import numpy as arrays
 from strategies import chunk_sizes, generators, pools
 
 from pipeline.blocks.scaling import FeatureStatistics, Scaling, spreads
+from pipeline.knn.moments import extent, moved, squares
 
 Rows = npt.NDArray[np.float32]
 
@@ -37,6 +38,21 @@ def test_statistics_do_not_depend_on_chunks(x: Rows, sizes: list[int]) -> None:
     noise = 1e-12 * np.abs(wide).max(axis=0)
     assert (np.abs(told["mean"] - wide.mean(axis=0)) <= noise).all()
     assert (np.abs(told["standard_deviation"] - wide.std(axis=0)) <= noise).all()
+
+
+@given(pools(), generators())
+@settings(max_examples=100, deadline=None)
+def test_loops_over_features_are_what_arrays_make(x: Rows, rng: np.random.Generator) -> None:
+    """To the last bit, row after row, of any layout."""
+    wide, (offset, factor) = x.astype(np.float64), rng.normal(size=(2, x.shape[1]))
+    low, high, mean = extent(x)
+    assert np.array_equal([low, high], [wide.min(axis=0), wide.max(axis=0)])
+    assert np.array_equal(mean, wide.cumsum(axis=0)[-1] / len(x))
+    assert np.array_equal(squares(x, mean), np.square(wide - mean).cumsum(axis=0)[-1])
+    for laid in (x, np.asfortranarray(x)):
+        assert np.array_equal(
+            moved(laid, offset, factor), ((wide - offset) * factor).astype(np.float32)
+        )
 
 
 @given(
