@@ -21,7 +21,7 @@ from flows.engine.spared import (
     check_counts,
     check_handles,
     collecting_seldom,
-    one_arena,
+    one_heap,
     without_unused,
 )
 from flows.options.command_line import completed, of_model, path, quiet
@@ -59,7 +59,7 @@ def process() -> None:
     if not atexit._ncallbacks():  # else somebody is called after us
         atexit.register(lambda: os._exit(status))
     collecting_seldom()
-    one_arena()
+    one_heap()
     stdout.print_anything()
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
     with contextlib.nullcontext() if theirs else without_unused():

@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 
-from flows.engine.spared import one_arena
+from flows.engine.spared import one_heap
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -20,6 +20,6 @@ ENVIRONMENT = {
 }
 
 os.environ.update(ENVIRONMENT)
-one_arena()
+one_heap()
 signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for who ends the workers
 gc.disable()  # until all is imported: see `preloaded`

@@ -385,3 +385,46 @@ def test_memory_that_a_thread_frees_is_for_all(whose: str, parts: int) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, env=env, check=False)
     assert done.stdout.count("<heap nr=") == parts
+
+
+TOUCHED = """
+import ctypes, resource
+
+def touched():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    several = [libc.malloc(size) for _ in range(3)]
+    for one in several:
+        libc.memset(one, 1, size)
+    for one in several:
+        libc.free(one)
+    return (resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before) * resource.getpagesize()
+
+def main():
+    print([touched() > size for _ in range(3)], flush=True)
+
+libc, size = ctypes.CDLL(None), 20_000_000
+libc.malloc.restype = ctypes.c_void_p
+libc.memset.argtypes = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+libc.free.argtypes = (ctypes.c_void_p,)
+"""
+
+
+@pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of glibc")
+@pytest.mark.parametrize(
+    ("whose", "anew"),
+    [
+        ("import flows.cli\nflows.cli.main = main\nflows.cli.process()", False),
+        ("import flows.engine.forked\nmain()", False),
+        ("import flows.cli\nmain()", True),
+    ],
+)
+def test_memory_that_is_freed_is_not_cleared_anew(whose: str, anew: bool) -> None:
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", TOUCHED + whose],
+        capture_output=True,
+        text=True,
+        env=env,
+        check=False,
+    )
+    assert done.stdout.splitlines()[0] == str([True, anew, anew])
