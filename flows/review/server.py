@@ -63,7 +63,7 @@ def listening(port: int, run: str = "") -> socket.socket:
     Port 0 takes one that goes with the name of the run, else a free one: what a browser keeps, it
     keeps by port, and a page opened again should find it.
     """
-    own = [PORTS.start + zlib.crc32(run.encode()) % len(PORTS)] if run else []
+    own = [PORTS.start + zlib.crc32(os.fsencode(run)) % len(PORTS)] if run else []
     for tried in [port] if port else [*own, 0]:
         listener = socket.socket()
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -149,7 +149,8 @@ def _routes(desk: Desk, exhibit: Exhibit, about: dict[str, Any]) -> APIRouter:
 
     @routes.get("/")
     def page() -> Response:
-        return HTMLResponse(pages.get_template("review.html").render(config=config, about=about))
+        shown = pages.get_template("review.html").render(config=config, about=about)
+        return HTMLResponse(shown.encode(errors="backslashreplace"))
 
     @routes.get("/review.css")
     def stylesheet() -> Response:

@@ -489,3 +489,12 @@ def test_control_characters_are_named(made: Path) -> None:
     page = (made / "page.html").read_text()
     assert "\u202e" not in page
     assert "are yes $5$ &amp; &lt;i&gt;&lt;U+202E&gt;; nearest first" in page
+
+
+def test_names_that_are_no_text_are_written_out(made: Path, tmp_path: Path) -> None:
+    run, changes = tmp_path / "a\udcff", tmp_path / "changes.html"
+    shutil.copytree(made / "a<b", run)
+    assert command(tmp_path, run) == 0
+    assert main(["compare", str(made / "a<b"), str(run), "--html", str(changes)]) == 0
+    for page in (tmp_path / "page.html", changes):
+        assert "a&lt;U+DCFF&gt;" in page.read_text()

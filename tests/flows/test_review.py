@@ -246,13 +246,13 @@ def served(
     features, n = Features(trained.run, shape=shape), trained.report.n_features
     exhibit = Exhibit(features, [f"x{i}" for i in range(n)], shown, source)
     about = {
-        "run": "r<u>n",
+        "run": "r<u>n\udcff",
         "label_name": "y",
         "id_name": "name",
         "reviewer": "ann",
         "answers": str(log),
     }
-    listener = listening(0)
+    listener = listening(0, about["run"])
     server = uvicorn.Server(
         uvicorn.Config(application(desk, exhibit, about, TOKEN), log_level="error")
     )

@@ -43,7 +43,7 @@ def files(run: Run, target: str) -> list[dict[str, str | None]]:
         {
             "name": name,
             "what": what,
-            "link": None if where is None else quote((where / name).as_posix()),
+            "link": None if where is None else quote(bytes(where / name)),
         }
         for name, what in TABLES.items()
         if run.location.exists(name)

@@ -18,7 +18,8 @@ from pipeline.decision.tempering import Worth
 from storage.errors import amount
 
 _CONTROLS = re.compile(
-    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e\\u2060-\\u2069\\ufeff]"
+    "[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u061c\\u200b\\u200e\\u200f\\u202a-\\u202e"
+    "\\u2060-\\u2069\\ufeff\\ud800-\\udfff]"
 )
 _LONGEST = 18
 _HEADING = re.compile(r'<h2 id="(.+?)">(.+?)</h2>')
