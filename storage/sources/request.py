@@ -197,9 +197,10 @@ def number_hint(value: str, column: str, decimal: str, use: Use) -> str:
 
 def column_hint(value: object, column: str, use: Use, decimal: str = ".") -> str:
     """What to do about a column that holds such a value, which is no number."""
-    if use == "score":
-        return "correct it: training had numbers there"
     hint = parse_hint(value, column, decimal)
+    if use == "score":
+        again = f", or train with {hint[5:-5]}" if hint else ""
+        return f"correct it: training had numbers there{again}"
     text = isinstance(value, str) and (not hint or "=boolean" in hint)  # other rows may have a z
     if text and use == "train":
         hint = f"if these are categories, give --encode one-hot, else {hint}"

@@ -242,7 +242,8 @@ def test_what_to_do_about_a_value_is_what_a_scoring_can(
     new, path = table.head(9).astype({"b": object}), tmp_path / f"new.{kind}"
     write = {"csv": new.to_csv, "xlsx": new.to_excel}
     for value, remedy in (
-        ("old", "correct it: training had numbers there"),
+        ("old", "correct it: training had numbers there\n"),
+        ("yes", "training had numbers there, or train with --parse b=boolean\n"),
         (None, "fill or drop them, or train with --impute median (empty cells"),
     ):
         new["b"] = [value, *new["b"][1:]]
