@@ -149,6 +149,7 @@ def choose_metric(
     n_judged, k = min(len(x), JUDGED_ROWS), sizes(len(x), n_rows)
     losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), k, threads)}
     directions = Scaling(directions=True)
+    angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
     beyond, statistics = np.zeros(0), FeatureStatistics(x.shape[1])

@@ -140,6 +140,8 @@ def test_directions_are_compared_where_lengths_tell_nothing() -> None:
     assert np.array_equal(unit, as_rows(x, "cosine"))
     chosen, _ = choose_metric(unit[12:].astype(np.float16).astype(np.float32), y[12:], 0)
     assert "cosine" not in [one.metric for one in chosen.tried]  # rows as they are
+    sign, _ = choose_metric(x[:, :1], y, 0)
+    assert "cosine" not in [one.metric for one in sign.tried]
 
 
 def test_embeddings_are_weighed_only_as_asked() -> None:
