@@ -240,6 +240,10 @@ def test_what_to_do_about_a_gap_is_what_buying_can(
         buy[1] = str(tmp_path / f"pool{end}")
         assert main([*buy, "--workers", "0", "-q"]) == 2
         assert capsys.readouterr().err.endswith("; leave it out with --exclude b\n")
+    buy[1] = str(tmp_path / "labels.csv")
+    pd.read_csv(table).replace({"kind": {"cat": None}}).to_csv(buy[1], index=False)
+    assert main([*buy, "--workers", "0", "-q", "--label-column", "kind"]) == 2
+    assert "rows, or train with --unlabeled predict\n" in capsys.readouterr().err
 
 
 BAD = {

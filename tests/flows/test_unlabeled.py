@@ -122,7 +122,7 @@ def test_people_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     table().to_csv(source, index=False)
     train = ["train", str(source), "--label-column", "y", "--run", run, "--workers", "0"]
     assert main(train) == 2
-    assert "or give --unlabeled predict" in capsys.readouterr().err
+    assert "or train with --unlabeled predict" in capsys.readouterr().err
     assert main([*train, "--unlabeled", "predict"]) == 0
     told = capsys.readouterr()
     assert "labels are missing, to be predicted" in told.err

@@ -250,7 +250,7 @@ class LabelCodes:
             raise InputError(
                 f"{self.where}: {amount(self.n_missing, 'label is', 'labels are')} missing; "
                 f"first at row {self.first_missing} (from 0); fill them in or drop these rows, "
-                "or give --unlabeled predict"
+                "or train with --unlabeled predict"
             )
         if len(self._codes) < 2:
             what = f"all labels are {shown(self.values[0])}" if self._codes else "no labels"
