@@ -26,10 +26,10 @@ def _disk() -> str | None:
 
 
 class Process:
-    """One worker with a folder of its own."""
+    """One worker with a folder of its own, in one that all share."""
 
-    def __init__(self, seed: int) -> None:
-        self.base = Path(tempfile.mkdtemp(prefix="knnoise-fuzz-", dir=_disk()))
+    def __init__(self, seed: int, shared: str) -> None:
+        self.base = Path(tempfile.mkdtemp(dir=shared))
         self.left = CASES_PER_PROCESS
         path = os.pathsep.join([str(ROOT / "tests"), str(ROOT)])
         with (self.base / "raw").open("wb") as raw:
@@ -73,6 +73,11 @@ class Process:
 
 def verdicts(numbers: Sequence[int], seed: int, jobs: int) -> Iterator[Verdict]:
     """Verdicts on some cases, as they come."""
+    with tempfile.TemporaryDirectory(prefix="knnoise-fuzz-", dir=_disk()) as shared:
+        yield from _verdicts(numbers, seed, jobs, shared)
+
+
+def _verdicts(numbers: Sequence[int], seed: int, jobs: int, shared: str) -> Iterator[Verdict]:
     waiting: queue.SimpleQueue[int] = queue.SimpleQueue()
     found: queue.SimpleQueue[Verdict | BaseException] = queue.SimpleQueue()
     for number in numbers:
@@ -83,7 +88,7 @@ def verdicts(numbers: Sequence[int], seed: int, jobs: int) -> Iterator[Verdict]:
         try:
             while True:
                 number = waiting.get_nowait()
-                process = process or Process(seed)
+                process = process or Process(seed, shared)
                 found.put(process.verdict(number))
                 if process.left <= 0:
                     process.close()
