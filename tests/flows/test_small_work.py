@@ -62,24 +62,24 @@ def test_a_scheduler_of_the_environment_is_used(monkeypatch: pytest.MonkeyPatch)
     assert fitting(Compute(), 1.0).workers is None
 
 
-def in_a_worker(function: Callable[[], Any]) -> Any:
-    """What a function returns in a process of a pool, which may have no children."""
+def in_a_worker(*functions: Callable[[], Any]) -> list[Any]:
+    """What functions return in a process of a pool, which may have no children."""
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        return pool.apply(function)
+        return [pool.apply(function) for function in functions]
 
 
-def in_joblibs(function: Callable[[], Any]) -> Any:
+def in_joblibs(*functions: Callable[[], Any]) -> list[Any]:
     """The same, in one of joblib's own kind, which may have children."""
     with ProcessPoolExecutor(1) as pool:
-        return pool.submit(function).result()
+        return [pool.submit(function).result() for function in functions]
 
 
-def in_a_fork(function: Callable[[], Any]) -> Any:
+def in_a_fork(*functions: Callable[[], Any]) -> list[Any]:
     """The same, in a process forked from this one, which has had workers."""
     with closing(Workers(Compute(workers=1), SILENT)) as workers:
         workers.client()
     with futures.ProcessPoolExecutor(1, multiprocessing.get_context("fork")) as pool:
-        return pool.submit(function).result()
+        return [pool.submit(function).result() for function in functions]
 
 
 def of_much_work() -> tuple[int | None, bool]:
@@ -97,9 +97,10 @@ def of_workers_asked_for() -> str:
 
 
 @pytest.mark.parametrize("inside", [in_a_worker, in_joblibs, in_a_fork])
-def test_a_worker_of_a_pool_starts_none(inside: Callable[[Callable[[], Any]], Any]) -> None:
-    assert inside(of_much_work) == (0, True)
-    assert "may start none; give --workers 0" in inside(of_workers_asked_for)
+def test_a_worker_of_a_pool_starts_none(inside: Callable[..., list[Any]]) -> None:
+    fitted, refused = inside(of_much_work, of_workers_asked_for)
+    assert fitted == (0, True)
+    assert "may start none; give --workers 0" in refused
 
 
 def test_more_rows_are_more_work() -> None:
