@@ -50,7 +50,14 @@ from pipeline.in_memory import training_lists
 from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
-from pipeline.noise.copies import FEWEST, Mates, most_mates, of_one_value, without_mates
+from pipeline.noise.copies import (
+    FEWEST,
+    Mates,
+    most_mates,
+    of_one_value,
+    one_of_copies,
+    without_mates,
+)
 from pipeline.noise.extrema import minmax
 from pipeline.noise.rates import FEWEST_ROWS, too_few
 from pipeline.noise.rates import given as known
@@ -418,8 +425,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         if self.metric == STANDARD or len(x) < LEAST_ROWS:
             return
         with self._timed(f"metric, on {len(rows):,} rows"):
+            sample, label = self._scaling.apply(sample), self._label[rows]
+            alone = one_of_copies(sample, label, self._threads())
             self.metric_choice_, self._weights = choose_metric(
-                *(self._scaling.apply(sample), self._label[rows], self.random_state, self.metric),
+                *(sample[alone], label[alone], self.random_state, self.metric),
                 angles=self.metric_ != STANDARD,
                 n_rows=len(x),
                 threads=self._threads(),

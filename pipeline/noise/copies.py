@@ -14,26 +14,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+from scipy.special import rel_entr
 
-from pipeline.arrays import Bools, Floating, Int64, Integers
+from pipeline.arrays import Bools, Float32, Floating, Int32, Int64, Integers
+from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import Support
 
 EXACTLY = 0.1
 """Part of the rows that others equal from which on no other copies are looked for: those of a near
 row make a gap, too."""
-APART = 8.0
-"""Gap after a group, in what gaps between neighbors are on average where rows lie evenly: chance
-makes one in 3,000 as wide."""
+RADII = 40
+"""Distances tried, within which near rows may be copies."""
+BEYOND = 10
+"""Neighbors just beyond a group, whose labels are set against those within."""
 FEWEST = 20
 """Groups below which nothing is said, unless half of the rows are in one."""
 SURELY = 2.75
 """Standard errors by which labels agree too much, or too little."""
 HARDLY = 0.1
-"""Disagreement of copies, as a share of that with rows farther away, of labels that were copied but
-for a few; where groups are too few for rates."""
+"""Disagreement of copies, as a share of that with rows just beyond, of labels that were copied but
+for a few, whatever the rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that by chance, from which on the groups are
 clusters with labels of their own."""
@@ -45,6 +48,10 @@ NEAREST, AROUND, PURE = 20, 40, 0.75
 are there; and the part of the anchors that is too mixed."""
 LOOKED_AT = 4096
 """Anchors, about, by which that is seen."""
+LISTS, LISTED = 1000, 100
+"""Rows of a sample whose neighbors tell whether copies share labels, and how many of these."""
+FEWEST_LEFT = 100
+"""Rows of a sample without copies at least."""
 SORTED = 0.5
 """Disagreement of one run with the next, as a share of that by chance, of a file that is sorted by
 labels."""
@@ -56,33 +63,27 @@ class Mates:
 
     apart: int = 0
     """How far apart in the pool they are at most; 0 where that makes none."""
-    equal: bool = False
-    """Whether equal rows are."""
-    near: bool = False
-    """Whether those are that lie together apart from all others, as of ``copies``."""
+    near: float | None = None
+    """The distance within which they lie, 0 where they are equal; None where that makes none."""
     groups: int = 0
     """How many groups the values of a column make of all rows; 0 where no column says it."""
     most: int = 0
     """Of them in the list of an anchor at most."""
 
     def __bool__(self) -> bool:
-        return self.equal or self.differ
+        return self.near == 0 or self.differ
 
     @property
     def differ(self) -> bool:
         """Whether their features do, so that models learn of one what its mate's label is."""
-        return self.apart > 0 or self.near or self.groups > 0
+        return self.apart > 0 or bool(self.near) or self.groups > 0
 
     def among(self, row: Int64, neighbor: Int64, distance: Floating) -> Bools:
         """(list, k) which of the neighbors in lists, with distances (list, k), are mates of the
         list's row (list,), where no column says it."""
-        if self.near:
-            there = np.where(np.isfinite(distance), distance, 0)
-            reached = np.minimum(distance, there.max(axis=1, keepdims=True))
-            group = copies(np.pad(reached, ((0, 0), (1, 0))))
-            mate = np.arange(neighbor.shape[1]) < group[:, None]
-        else:
-            mate = distance == 0 if self.equal else np.abs(neighbor - row[:, None]) <= self.apart
+        mate = np.abs(neighbor - row[:, None]) <= self.apart
+        if self.near is not None:
+            mate = distance <= self.near
         return np.asarray(mate & (neighbor != ABSENT))
 
 
@@ -114,13 +115,17 @@ class OneEach:
     neighbor: Int64
     label: Integers
     exact: bool
-    """Whether all copies are at distance 0."""
+    """Whether groups are known, or all copies are at distance 0."""
     share: float
     """Distinct rows over rows."""
     disagree: float
     """Chance that two copies are given different labels."""
     error: float
     """Its standard error."""
+    away: float = 0.0
+    """The same of a row and those just beyond its copies."""
+    near: float | None = None
+    """The distance within which copies lie, where that makes the groups."""
     opposed: bool = False
     """Whether they differ more often than independent labels of any rates do."""
     run: int = 0
@@ -145,15 +150,20 @@ class OneEach:
     def copied(self, expected: float) -> bool:
         """Whether labels are not each row's own, given the chance by the rates of distinct rows
         that two labels of one clean class differ."""
-        return (
-            not self.enough or self.opposed or self.disagree + SURELY * self.error < 0.5 * expected
-        )
+        surely = self.disagree + SURELY * self.error < 0.5 * expected
+        return not self.enough or self.opposed or self.alike or surely
+
+    @property
+    def alike(self) -> bool:
+        """Whether labels were copied, whatever the rates."""
+        return self.disagree + SURELY * self.error < HARDLY * self.away
 
     def left_out(self, support: Sequence[Support]) -> bool:
         """Whether such rows are left out of each other's lists, given the verdicts on the rates of
-        distinct ones: where most are read off nothing, all labels may be right."""
+        distinct ones: where most are read off nothing, all labels may be right, but for those that
+        are alike among rows whose others differ."""
         are_read = 2 * list(support).count("unsupported") < len(support)
-        return self.run > 0 or (are_read and not self.opposed)
+        return self.run > 0 or ((are_read or self.alike) and not self.opposed)
 
     def reason(self, then: str, support: Sequence[Support]) -> str:
         """A sentence on it before another one, as of ``left_out``."""
@@ -206,43 +216,6 @@ def one_of_value(neighbor: Int64, label: Integers, group: Int64) -> OneEach:
     return OneEach(anchor, near, given, exact=True, share=1.0, disagree=0.0, error=0.0)
 
 
-def copies(distance: Floating) -> Int64:
-    """(anchor,) how many of the nearest rows, of the first half of a list, are a group with the
-    anchor, apart from all others.
-
-    Among evenly spread rows of d dimensions ``d r log(distance[r + 1] / distance[r])`` is
-    exponential of mean 1 for each rank r (Renyi 1953); d is that of the list's other half (Levina
-    & Bickel 2004). ``distance`` is (anchor, K), nearest first, column 0 the anchor itself.
-    """
-    widths = np.empty(len(distance), np.int64)
-    _measure(np.ascontiguousarray(distance), widths)
-    return widths
-
-
-@njit(cache=True, nogil=True, error_model="numpy")  # type: ignore[untyped-decorator]
-def _measure(distance: Floating, widths: Int64) -> None:
-    """The same, in place. A gap that even without its logarithm is no wider than another has
-    none taken."""
-    half = distance.shape[1] // 2
-    for one in range(len(distance)):
-        own, widest, width = distance[one], 0.0, 0
-        for rank in range(1, half + 1):
-            near, far = np.float64(own[rank]), np.float64(own[rank + 1])
-            if near < far and rank * (far - near) > widest * near:
-                gap = rank * (np.log(far) - np.log(near))
-                if gap > widest:
-                    widest, width = gap, rank
-        if own[half + 1] == 0:
-            widths[one] = half + 1
-            continue
-        beyond, last = 0.0, np.log(np.float64(own[-1]))
-        for rank in range(half + 1, len(own)):
-            beyond += last - np.log(np.float64(own[rank]))
-        mean = beyond / (len(own) - half - 1)
-        dimension = 1.0 if np.isnan(mean) else (50.0 if mean == 0 else 1.0 / mean)
-        widths[one] = width if widest * dimension > APART else 0
-
-
 def groups_of(
     neighbor: Int64, label: Integers, distance: Floating | None, n_classes: int, n_rows: int
 ) -> Iterator[OneEach]:
@@ -289,8 +262,8 @@ def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int
     if some.sum() < FEWEST:
         return None
     disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
-    away, rows = (beyond != own)[pure].mean(), np.bincount(label[:, 0], minlength=label.max() + 1)
-    share = rows / len(label)
+    away = (beyond != own)[pure].mean()
+    share = np.bincount(label[:, 0], minlength=int(label.max()) + 1) / len(label)
     groups = len(np.unique(neighbor[few, 0][pure] // run))
     at_most = away + SURELY * _standard_error(away, groups)
     unrelated = 1.0 - share[beyond[pure]].mean()  # what these say if it is nothing
@@ -318,38 +291,32 @@ def one_of_each(
     neighbor: Int64, label: Integers, distance: Floating, n_classes: int
 ) -> OneEach | None:
     """One anchor of each group, its copies left out of its list; None where there are hardly any
-    groups, or copies disagree about as often as rows farther away do. A group that is not at
+    groups, or copies disagree about as often as the rows just beyond do. A group that is not at
     distance 0 may be a cluster: None, too, where it says nothing of the rows beyond it, or too few
     groups are there to tell.
 
     ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
     """
-    half = distance.shape[1] // 2
-    equal = (distance[:, 1 : half + 2] == 0).sum(axis=1)
-    m = equal if (equal > 0).mean() >= EXACTLY else copies(distance)
-    weight = np.where(m > 0, 1.0 / (1.0 + m), 0.0)
-    groups = float(weight.sum())
-    if groups == 0 or (groups < FEWEST and (m > 0).mean() < 0.5):
+    half, within = distance.shape[1] // 2, radius(neighbor[:, 0], label, distance)
+    m = (distance[:, 1 : half + 2] <= within).sum(axis=1)
+    some = np.flatnonzero(m)
+    groups, disagree, away = _contrast(m[some], _differing(label[some]))
+    if groups == 0 or (groups < FEWEST and 2 * len(some) < len(m)):
         return None
-    other = label[:, 1 : half + 2] != label[:, :1]
-    rank = np.arange(half + 1)
-    disagree = float(weight @ ((other & (rank < m[:, None])).sum(axis=1) / np.maximum(m, 1)))
-    disagree /= groups
-    away = float(weight @ (label[:, half + 1 :] != label[:, :1]).mean(axis=1)) / groups
     error = _standard_error(disagree, groups)
     opposed = disagree - SURELY * error > 1.0 - 1.0 / n_classes
     buried = 2 * int((m > half).sum()) > len(m)
     if not (opposed or buried) and disagree >= 0.5 * away:
         return None
-    exact = not ((distance[:, 1 : half + 2] > 0) & (rank < m[:, None])).any()
-    share = np.unique(label[:, 0], return_counts=True)[1] / len(label)
+    exact, share = within == 0, np.unique(label[:, 0], return_counts=True)[1] / len(label)
     if not exact and away >= OF_CHANCE * (1.0 - share @ share):
         return None
-    order = np.argsort(neighbor[:, 0], kind="stable")
-    place = np.searchsorted(neighbor[order, 0], neighbor[:, 1 : half + 2])
-    listed = neighbor[order, 0][np.minimum(place, len(m) - 1)] == neighbor[:, 1 : half + 2]
-    earlier = listed & (rank < m[:, None]) & (neighbor[:, 1 : half + 2] < neighbor[:, :1])
-    first = ~earlier.any(axis=1) & (m <= half)
+    near, mate = neighbor[some, 1 : half + 2], np.arange(half + 1) < m[some, None]
+    listed = np.sort(neighbor[:, 0])
+    place = np.minimum(np.searchsorted(listed, near), len(m) - 1)
+    earlier = (listed[place] == near) & mate & (near < neighbor[some, :1])
+    first = m <= half
+    first[some] &= ~earlier.any(axis=1)
     anchor = np.flatnonzero(first)
     left = m[anchor]
     width = distance.shape[1] - int(left.max(initial=0))
@@ -364,7 +331,72 @@ def one_of_each(
         float(np.mean(1.0 / (1.0 + m))),
         disagree,
         error,
+        away,
+        within,
         opposed,
     )
-    alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
-    return sample if sample.enough or (exact and alike) else None
+    few = opposed or disagree <= HARDLY * away  # groups, and no rates to compare with
+    return sample if sample.enough or (exact and few) else None
+
+
+def one_of_copies(x: Float32, y: Integers, threads: Threads = ALONE) -> Int64:
+    """Rows of a sample (row, feature) without those that stand there before, equal or changed a
+    little, where such rows share labels: a metric would be learned, and judged, by them. All rows
+    where few would be left."""
+    every, width = np.arange(len(x)), min(LISTED, len(x) // 4)
+    some = every[:LISTS]
+    index, distance = nearest(x[some], x, width, exclude=some, threads=threads)
+    lists = np.column_stack([some, index])
+    one = one_of_each(lists, y[lists], np.pad(distance, ((0, 0), (1, 0))), int(y.max()) + 1)
+    if one is None or one.opposed or not one.alike:
+        return every
+    index, distance = nearest(x, x, width, exclude=every, threads=threads)
+    earlier = (index < every[:, None]) & Mates(near=one.near).among(every, index, distance)
+    alone = np.flatnonzero(~earlier.any(axis=1))
+    return alone if len(alone) >= FEWEST_LEFT else every
+
+
+def radius(row: Int64, label: Integers, distance: Floating) -> float:
+    """The distance within which rows most likely share labels: 0 where many are equal, else that
+    which tells most of whose labels agree, those within it or the next of the same lists.
+
+    ``row`` (list,), ``label`` and ``distance`` (list, K) as of ``one_of_each``; -1 for no distance.
+    """
+    half = distance.shape[1] // 2
+    if (distance[:, 1] == 0).mean() >= EXACTLY:
+        return 0.0
+    few = np.argsort(row, kind="stable")[:: len(row) // LOOKED_AT + 1]
+    near, differing = distance[few, 1 : half + 2], _differing(label[few])
+    there = near[np.isfinite(near) & (near > 0)]
+    best, likeliest = 0.0, -1.0
+    if not len(there):
+        return likeliest
+    farthest = min(np.median(near[:, -1]), there.max())
+    for within in np.geomspace(there.min(), farthest, RADII, dtype=np.float32):
+        m = (near <= within).sum(axis=1)
+        some = np.flatnonzero((m > 0) & (m <= half))
+        groups, *shares = _contrast(m[some], differing[some])
+        inside, beyond = ((share * groups + 0.5) / (groups + 1.0) for share in shares)
+        if groups < FEWEST or inside >= beyond:
+            continue
+        gain = len(some) * float(rel_entr([inside, 1.0 - inside], [beyond, 1.0 - beyond]).sum())
+        if gain > best:
+            best, likeliest = gain, float(within)
+    return likeliest
+
+
+def _differing(label: Integers) -> Int32:
+    """(list, K) how many rows before each rank have another label than the list's row."""
+    return np.cumsum(label != label[:, :1], axis=1, dtype=np.int32)
+
+
+def _contrast(m: Int64, differing: Int32) -> tuple[float, float, float]:
+    """How many groups the ``m`` nearest of each list make, (list,) above 0; and how often their
+    labels differ from the row's, and those of the next ones, each group counted once."""
+    row, weight = np.arange(len(m)), 1.0 / (1.0 + m)
+    groups = float(weight.sum())
+    if not groups:
+        return 0.0, 0.0, 0.0
+    inside, last = differing[row, m], np.minimum(m + BEYOND, differing.shape[1] - 1)
+    beyond = (differing[row, last] - inside) / np.maximum(last - m, 1)
+    return groups, float(weight @ (inside / m)) / groups, float(weight @ beyond) / groups

@@ -168,7 +168,7 @@ def mates_in(
         else:
             alone = _counted_once(one, n_rows, n_classes, None, threads)
         if alone is not None and one.left_out(alone.class_support):
-            mates = Mates(one.run, one.exact, near=not (one.run or one.exact))
+            mates = Mates(one.run, one.near)
             mate = mates.among(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:])
             return replace(mates, most=most_mates(mate))
     return Mates()

@@ -19,7 +19,7 @@ from flows.certify import run_certify
 from flows.engine.collectives.graph import PoolGraph
 from flows.steps.graph import anchors
 from pipeline.estimator import RobustKNeighborsClassifier
-from pipeline.noise.copies import Mates, copies, mates_last, without_mates
+from pipeline.noise.copies import Mates, mates_last, without_mates
 from storage.arrays.groups import read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -122,7 +122,7 @@ def test_a_label_that_copies_share_is_suspect(c: int, jitter: float, tmp_path: P
     np.savez(tmp_path / "pool.npz", X=moved, y=y[drawn])
     report = fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
     mates, most = mates_of(tmp_path / "run"), int(np.bincount(drawn).max()) - 1
-    assert mates.near if jitter else mates == Mates(equal=True, most=most)
+    assert mates.near if jitter else mates == Mates(near=0.0, most=most)
     quality = read_array(Run.of(str(tmp_path / "run")).group("labels"), "label_quality")
     np.savez(tmp_path / "once.npz", X=x, y=y)
     fit(tmp_path / "once.npz", tmp_path / "once", k=None)
@@ -137,18 +137,18 @@ def test_a_label_that_copies_share_is_suspect(c: int, jitter: float, tmp_path: P
 
 @given(rng=generators(), kind=st.sampled_from(["apart", "equal", "near"]))
 def test_mates_are_last_and_others_in_their_order(rng: np.random.Generator, kind: str) -> None:
-    mates = Mates(int(rng.integers(1, 20))) if kind == "apart" else Mates(**{kind: True})
+    near = {"apart": None, "equal": 0.0, "near": 1.0}[kind]
+    mates = Mates(0 if kind != "apart" else int(rng.integers(1, 20)), near)
     row = rng.integers(0, 50, 7)
     neighbor = rng.integers(-1, 50, (7, 12))
     distance = np.sort(rng.integers(0, 3, (7, 12)), axis=1).astype(np.float32)
     mates_of_row = mates.among(row, neighbor, distance)
     order, last = mates_last(mates_of_row)
-    group = copies(np.pad(distance, ((0, 0), (1, 0))))
     for one, (places, marks) in enumerate(zip(order, last, strict=True)):
         is_mate = {
             "apart": np.abs(neighbor[one] - row[one]) <= mates.apart,
             "equal": distance[one] == 0,
-            "near": np.arange(12) < group[one],
+            "near": distance[one] <= 1,
         }[kind]
         mate = [at for at in range(12) if neighbor[one, at] >= 0 and is_mate[at]]
         others = [at for at in range(12) if at not in mate]

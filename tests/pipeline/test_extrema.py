@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from sklearn.datasets import make_classification
+from strategies import generators
 
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
-from pipeline.noise.copies import APART, copies, one_of_run
+from pipeline.noise.copies import BEYOND, FEWEST, RADII, Mates, one_of_run, radius
 from pipeline.noise.extrema import (
     anchor_plan,
     crossfit,
@@ -26,6 +27,7 @@ from pipeline.noise.extrema import (
 )
 from pipeline.noise.rates import given as given_rates
 from pipeline.noise.rates import known_to, worth
+from pipeline.noise.transition import mates_in
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -336,33 +338,81 @@ def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
 
 
-def widths(distance: NDArray[np.float64]) -> NDArray[np.int64]:
-    """Brute force: how many of the nearest are a group with each anchor, by all gaps."""
-    half = distance.shape[1] // 2
-    with np.errstate(divide="ignore", invalid="ignore"):
-        log = np.log(distance[:, 1:])
-        dimension = 1.0 / (log[:, -1:] - log[:, half:]).mean(axis=1)
-        gap = np.nan_to_num(np.diff(log[:, : half + 1]), nan=0.0, posinf=np.inf)
-        gap *= np.arange(1, half + 1)
-        apart = gap.max(axis=1) * np.nan_to_num(dimension, nan=1.0, posinf=50.0)
-    found = np.where(apart > APART, gap.argmax(axis=1) + 1, 0)
-    return np.where(distance[:, half + 1] == 0, half + 1, found)
+def radius_of(
+    row: NDArray[np.int64], label: NDArray[np.int8], distance: NDArray[np.float32]
+) -> float:
+    """Brute force: the distance within which rows most likely share labels, list by list."""
+    half, n = distance.shape[1] // 2, len(label)
+    if sum(own[1] == 0 for own in distance) >= 0.1 * n:
+        return 0.0
+    there = [d for own in distance for d in own[1 : half + 2] if 0 < d < np.inf]
+    if not there:
+        return -1.0
+    best, likeliest = 0.0, -1.0
+    far = min(np.median(distance[:, half + 1]), max(there))
+    for within in np.geomspace(min(there), far, RADII, dtype=np.float32):
+        rows, groups, sums = 0, 0.0, np.zeros(2)
+        for own, labels in zip(distance, label, strict=True):
+            m = sum(d <= within for d in own[1 : half + 2])
+            if 0 < m <= half:
+                unlike = labels[1:] != labels[0]
+                rows, groups = rows + 1, groups + 1 / (1 + m)
+                sums += np.array([unlike[:m].mean(), unlike[m : m + BEYOND].mean()]) / (1 + m)
+        inside, beyond = (sums + 0.5) / (groups + 1)
+        if groups >= FEWEST and inside < beyond:
+            gain = inside * np.log(inside / beyond)
+            gain += (1 - inside) * np.log((1 - inside) / (1 - beyond))
+            if rows * gain > best:
+                best, likeliest = rows * gain, float(within)
+    return likeliest
 
 
-@given(
-    arrays(
-        np.float64,
-        st.tuples(st.integers(1, 4), st.integers(4, 30)),
-        elements=st.sampled_from([0.0, 1e-9, 0.1, 0.5, 0.7, 1.0, 1.0, 1.01, 1.1, 2.0, np.inf]),
-    ),
-    st.sampled_from([0.0, 1e-6, 1e-3]),
-)
-def test_a_group_of_copies_ends_at_the_widest_gap(
-    distance: NDArray[np.float64], spread: float
+@given(rng=generators(), shared=st.booleans(), equal=st.booleans(), empty=st.booleans())
+@settings(max_examples=30)
+def test_copies_lie_within_the_distance_that_tells_most_of_their_labels(
+    rng: np.random.Generator, shared: bool, equal: bool, empty: bool
 ) -> None:
-    """Equal rows, gaps of any width, and lists with empty places among them."""
-    distance = np.sort(distance + spread * np.arange(distance.shape[1]), axis=1)
-    np.testing.assert_array_equal(copies(distance), widths(distance))
+    """Groups of any size with a label each or with labels of their own, equal rows and lists with
+    empty places among them, in any order."""
+    size = rng.integers(1, 5, 60)
+    group = np.repeat(np.arange(60), size)
+    x = rng.normal(size=(60, 3))[group] + (not equal) * 0.05 * rng.normal(size=(len(group), 3))
+    label = rng.integers(0, 3, 60)[group] if shared else rng.integers(0, 3, len(group))
+    rows = rng.permutation(len(group))
+    near, distance = nearest(x.astype(np.float32)[rows], x.astype(np.float32), 30, exclude=rows)
+    distance = np.pad(distance, ((0, 0), (1, 0)))
+    if empty:
+        distance[rng.random(len(rows)) < 0.3, 12:] = np.inf
+    labels = label[np.column_stack([rows, near])].astype(np.int8)
+    within = radius(rows, labels, distance)
+    assert within == radius_of(rows, labels, distance)
+    assert (within == 0) == bool((distance[:, 1] == 0).mean() >= 0.1)
+
+
+@pytest.mark.parametrize(("times", "jitter"), [(2, 0.02), (2, 0.2), (4, 0.1), (10, 0.2)])
+@pytest.mark.parametrize("n_features", [2, 10])
+def test_copies_that_were_changed_a_little_are_all_left_out(
+    times: int, jitter: float, n_features: int
+) -> None:
+    """By parts of the distance of a row's nearest; one that stays gives its label away."""
+    rng = np.random.default_rng([times, n_features])
+    y, n = rng.integers(0, 2, 800), 800 * times
+    x = rng.normal(size=(800, n_features)) + 4.0 * y[:, None] * np.eye(n_features)[0]
+    x = x.astype(np.float32)
+    apart = np.median(nearest(x, x, 1, exclude=np.arange(800))[1]) / np.sqrt(2 * n_features)
+    row = rng.permutation(n)
+    x = (x[row % 800] + jitter * apart * rng.normal(size=(n, n_features))).astype(np.float32)
+    given = noisy(y.astype(np.int8), 0.2, 0.2, times)[row % 800]
+    near, distance = nearest(x, x, 299, exclude=np.arange(n))
+    near, distance = np.column_stack([np.arange(n), near]), np.pad(distance, ((0, 0), (1, 0)))
+    mates = mates_in(near, given[near], distance, n, 2)
+    assert mates.near
+    mate = mates.among(near[:, 0], near[:, 1:], distance[:, 1:])
+    same = (row % 800)[near[:, 1:]] == (row % 800)[:, None]
+    assert mate[same].mean() > 0.9
+    assert mate[~same].sum() < 0.5 * same.sum()
+    own = noisy(y[row % 800].astype(np.int8), 0.2, 0.2, 1)
+    assert mates_in(near, own[near], distance, n, 2) == Mates()
 
 
 @pytest.mark.parametrize(

@@ -247,7 +247,7 @@ def find_mates(job: Job, pool: Pool, k: int, n_groups: int) -> Mates:
         neighbor, label, distance = (
             read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
         )
-        lists = neighbor, label.astype(np.int64), distance, pool.n_rows, int(label.max()) + 1
+        lists = neighbor, label, distance, pool.n_rows, int(label.max()) + 1
         if n_groups:
             group = groups_of_rows(run, neighbor)
             mates = Mates(groups=n_groups, most=most_mates(of_one_value(group[:, 0], group[:, 1:])))

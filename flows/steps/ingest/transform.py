@@ -28,6 +28,7 @@ from pipeline.blocks.metric import (
 from pipeline.blocks.projection import MOST_FEATURES, Components, Covariance
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.threads import Threads
+from pipeline.noise.copies import one_of_copies
 from storage.arrays.groups import read_array
 from storage.errors import InputError
 from storage.files.location import Location
@@ -300,11 +301,12 @@ def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
         spread = spread_of(logits) or 1.0
         logits /= np.float32(spread)
     x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
+    alone = one_of_copies(x, y, threads)
     chosen, by = choose_metric(
-        *(x, y, how.seed, how.requested),
+        *(x[alone], y[alone], how.seed, how.requested),
         angles=angles,
         weigh=weigh,
-        logits=logits,
+        logits=None if logits is None else logits[alone],
         n_rows=how.pool.n_rows,
         threads=threads,
     )
