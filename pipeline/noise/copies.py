@@ -24,8 +24,7 @@ from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import Support
 
 EXACTLY = 0.1
-"""Part of the rows that others equal from which on no other copies are looked for: those of a near
-row make a gap, too."""
+"""Part of the rows that others equal from which on no other copies are looked for."""
 RADII = 40
 """Distances tried, within which near rows may be copies."""
 BEYOND = 10
@@ -81,9 +80,10 @@ class Mates:
     def among(self, row: Int64, neighbor: Int64, distance: Floating) -> Bools:
         """(list, k) which of the neighbors in lists, with distances (list, k), are mates of the
         list's row (list,), where no column says it."""
-        mate = np.abs(neighbor - row[:, None]) <= self.apart
         if self.near is not None:
             mate = distance <= self.near
+        else:
+            mate = np.abs(neighbor - row[:, None]) <= self.apart
         return np.asarray(mate & (neighbor != ABSENT))
 
 
@@ -335,8 +335,8 @@ def one_of_each(
         within,
         opposed,
     )
-    few = opposed or disagree <= HARDLY * away  # groups, and no rates to compare with
-    return sample if sample.enough or (exact and few) else None
+    alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
+    return sample if sample.enough or (exact and alike) else None
 
 
 def one_of_copies(x: Float32, y: Integers, threads: Threads = ALONE) -> Int64:

@@ -17,7 +17,15 @@ from strategies import generators
 
 from pipeline.knn.exact import nearest
 from pipeline.noise.asymptotes import HeldOutLabels, _loss, fit_asymptotes, read_plateau
-from pipeline.noise.copies import BEYOND, FEWEST, RADII, Mates, one_of_run, radius
+from pipeline.noise.copies import (
+    BEYOND,
+    FEWEST,
+    RADII,
+    Mates,
+    one_of_copies,
+    one_of_run,
+    radius,
+)
 from pipeline.noise.extrema import (
     anchor_plan,
     crossfit,
@@ -413,6 +421,24 @@ def test_copies_that_were_changed_a_little_are_all_left_out(
     assert mate[~same].sum() < 0.5 * same.sum()
     own = noisy(y[row % 800].astype(np.int8), 0.2, 0.2, 1)
     assert mates_in(near, own[near], distance, n, 2) == Mates()
+
+
+@pytest.mark.parametrize("jitter", [0.0, 0.05])
+def test_a_sample_keeps_one_of_rows_that_share_a_label(jitter: float) -> None:
+    """In any order; all of them where each has a label of its own, and where few would be left."""
+    rng = np.random.default_rng(int(100 * jitter))
+    y, row = rng.integers(0, 3, 400), rng.permutation(1600) % 400
+    x = (3.0 * np.eye(6)[y] + rng.normal(size=(400, 6)))[row]
+    x = (x + jitter * rng.normal(size=x.shape)).astype(np.float32)
+    shared = np.where(rng.random(400) < 0.2, (y + 1) % 3, y)[row]
+    alone = one_of_copies(x, shared)
+    first = np.sort(np.unique(row, return_index=True)[1])
+    assert np.isin(first, alone).all()
+    assert len(alone) <= (404 if jitter else 400)
+    own = np.where(rng.random(1600) < 0.2, (y[row] + 1) % 3, y[row])
+    assert len(one_of_copies(x, own)) == 1600
+    few = row < 80
+    assert len(one_of_copies(x[few], shared[few])) == few.sum()
 
 
 @pytest.mark.parametrize(
