@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from storage.errors import InputError, listed, no_column, shown
 from storage.sources.values.labels import each, folded
-from storage.sources.values.texts import Spelling, parse_hint
+from storage.sources.values.texts import Spelling, parse_option
 
 _PLACE = re.compile(r"\[\d+\]$")
 _PART = re.compile(r"(\[\d+\]|=.*)$", re.S)
@@ -188,20 +188,26 @@ to buy labels of them, where text is not encoded."""
 def number_hint(value: str, column: str, decimal: str, use: Use) -> str:
     """What to do about a cell that is no number."""
     if _DECIMAL_COMMA.fullmatch(value):
-        parse = "" if use == "score" else parse_hint(value, column, decimal)
+        parse = "" if use == "score" else _given(parse_option(value, column, decimal))
         return f"{parse}if that is a decimal comma, give --decimal ,"
     if decimal == "," and _DECIMAL_COMMA.fullmatch(value.replace(".", ",")):
         return "write all numbers of the file with one decimal mark"
     return column_hint(value, column, use, decimal)
 
 
+def _given(option: str) -> str:
+    """An option as a remedy before others; empty for none."""
+    return f"give {option}, or " if option else ""
+
+
 def column_hint(value: object, column: str, use: Use, decimal: str = ".") -> str:
     """What to do about a column that holds such a value, which is no number."""
-    hint = parse_hint(value, column, decimal)
+    option = parse_option(value, column, decimal)
     if use == "score":
-        again = f", or train with {hint[5:-5]}" if hint else ""
+        again = f", or train with {option}" if option else ""
         return f"correct it: training had numbers there{again}"
-    text = isinstance(value, str) and (not hint or "=boolean" in hint)  # other rows may have a z
+    hint = _given(option)
+    text = isinstance(value, str) and (not option or "=boolean" in option)  # others may have a z
     if text and use == "train":
         hint = f"if these are categories, give --encode one-hot, else {hint}"
     return f"{hint}leave it out with --exclude {shlex.quote(column)}"

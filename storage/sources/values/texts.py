@@ -108,12 +108,10 @@ def parse_options(column: str, kinds: list[str]) -> str:
     return " or ".join(f"--parse {shlex.quote(f'{alone}={kind}')}" for kind in kinds)
 
 
-def parse_hint(value: object, column: str, decimal: str = ".") -> str:
-    """What to do about a column that holds such a value, up to other remedies; empty for one that
-    cannot be parsed."""
+def parse_option(value: object, column: str, decimal: str = ".") -> str:
+    """What to give for a column that holds such a value; empty for one that cannot be parsed."""
     text = plain_texts(pa.array([None if value is None else str(value)], pa.string()))
-    options = parse_options(column, spellings_of(text, decimal))
-    return f"give {options}, or " if options else ""
+    return parse_options(column, spellings_of(text, decimal))
 
 
 def _number(text: pa.Array, decimal: str, end: str = "") -> pa.Array:
