@@ -352,6 +352,11 @@ def test_compiled_kernels_are_loaded_without_the_compiler(tmp_path: Path) -> Non
     assert (first[-1], again[-1]) == ("True", "False")
 
 
+COMMAND = "import flows.cli\nflows.cli.main = main\nflows.cli.process()"
+WORKER = "import flows.engine.forked\nmain()"
+PROGRAM = "import flows.cli\nmain()"
+"""Of a command, of a worker, and of a program that calls us."""
+
 PARTS = """
 import ctypes, threading
 
@@ -373,14 +378,7 @@ libc.malloc.restype = libc.fdopen.restype = ctypes.c_void_p
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of glibc")
-@pytest.mark.parametrize(
-    ("whose", "parts"),
-    [
-        ("import flows.cli\nflows.cli.main = main\nflows.cli.process()", 1),  # a command's
-        ("import flows.engine.forked\nmain()", 1),  # a worker's
-        ("import flows.cli\nmain()", 5),  # a program's that calls us
-    ],
-)
+@pytest.mark.parametrize(("whose", "parts"), [(COMMAND, 1), (WORKER, 1), (PROGRAM, 5)])
 def test_memory_that_a_thread_frees_is_for_all(whose: str, parts: int) -> None:
     command = [sys.executable, "-c", PARTS + whose]
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -411,14 +409,7 @@ libc.free.argtypes = (ctypes.c_void_p,)
 
 
 @pytest.mark.skipif(not hasattr(ctypes.CDLL(None), "mallopt"), reason="of glibc")
-@pytest.mark.parametrize(
-    ("whose", "anew"),
-    [
-        ("import flows.cli\nflows.cli.main = main\nflows.cli.process()", False),
-        ("import flows.engine.forked\nmain()", False),
-        ("import flows.cli\nmain()", True),
-    ],
-)
+@pytest.mark.parametrize(("whose", "anew"), [(COMMAND, False), (WORKER, False), (PROGRAM, True)])
 def test_memory_that_is_freed_is_not_cleared_anew(whose: str, anew: bool) -> None:
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
     done = subprocess.run(
