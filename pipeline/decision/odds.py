@@ -127,16 +127,18 @@ def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
 
 def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
     """The rates, as far as they are trusted; by the rest, the share of rows that the vote
-    contradicts is wrong.
+    contradicts is wrong, and of both classes alike as far as ``NoiseRates.alike`` has it.
 
     ``votes`` holds for each size of a grid the (k + 1, 2) rows by ones among the k nearest and by
     given label, as from ``vote_table``.
     """
     given = votes[0].sum(axis=0)
     part = np.ones(2) if rates.method == "given" else trusted(rates.impurity) * (not rates.doubtful)
-    unknown = unknown_mistakes(contradicted(votes), given)[[0, 1], [1, 0]]
-    p0, p1 = (part * bounded(rates.p0, rates.p1) + (1.0 - part) * unknown).tolist()
     zeros, ones = given.tolist()
+    wrong, alike = contradicted(votes), rates.alike(ones / max(1, zeros + ones))
+    unknown = unknown_mistakes(wrong, given)[[0, 1], [1, 0]]
+    by_class = part * bounded(rates.p0, rates.p1) + (1.0 - part) * unknown
+    p0, p1 = ((1.0 - alike) * by_class + alike * wrong).tolist()
     return Assumed(p0, p1, (zeros, ones))
 
 

@@ -45,6 +45,10 @@ depend on the features; and the part of an interval that is at risk then."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
+FEWER, AROUND = (0.2, 0.28), (0.08, 0.12)
+"""Share of the labels of the rarer class up to which, and from which on not, mistakes may be taken
+to be alike in both classes; and the frequent class' rate and a quarter of its impurity, together,
+from which, and beyond which wholly."""
 ALIKE, MOST_DRAWN = 0.5, 0.9
 """Part of the mistakes of which nothing is known that are alike for all classes; and most labels
 that are drawn."""
@@ -108,6 +112,22 @@ class NoiseRates:
         """Whether a standard error is as large as what is left between the classes: of a class of
         few rows, most labels may seem to be wrong."""
         return max(self.standard_errors) >= 1.0 - self.p0 - self.p1
+
+    def alike(self, given: float) -> float:
+        """Part of either rate for which label qualities take what both classes share, where a share
+        `given` of the labels is 1: unless the verdict is supported, the more, the fewer labels the
+        rarer class has and the more mistakes stand around the frequent one.
+
+        Where mistakes grow along the features, most labels of a rare class are those of the other,
+        and there they are the frequent ones: by the rates of the classes they would be believed,
+        and what is left around them taken for the class' own labels that went astray.
+        """
+        if self.method != "crossfit" or self.support == "supported":
+            return 0.0
+        frequent = int(given > 0.5)
+        around = (self.p0, self.p1)[frequent] + 0.25 * self.impurity[frequent]
+        few = np.interp(min(given, 1.0 - given), FEWER, (1.0, 0.0))
+        return float(few * np.interp(around, AROUND, (0.0, 1.0)))
 
     @property
     def doubtful(self) -> bool:

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import approx_fprime
 from scipy.special import expit
+from sklearn.metrics import average_precision_score
 
 from pipeline.blocks.logits import FOLDS, Forests, can_learn, fit_some, fold_of
 from pipeline.decision import odds
@@ -19,9 +20,10 @@ from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts
+from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
-from pipeline.noise.rates import NoiseRates
+from pipeline.noise.rates import NoiseRates, Support
 from pipeline.noise.rates import given as known
 
 RATE = st.floats(0.0, 0.45)
@@ -139,6 +141,51 @@ def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | 
     assert found.given == ((label == 0).sum(), (label == 1).sum())
     taken = odds.assumed(known(0.2, 0.3), [vote_table(count, label, 5)])
     assert (taken.p0, taken.p1) == (0.2, 0.3)
+
+
+@pytest.mark.parametrize(
+    ("rates", "impurity", "share", "support", "alike"),
+    [
+        ((0.08, 0.6), (0.08, 0.5), 0.2, "weak", 0.5),
+        ((0.6, 0.08), (0.5, 0.08), 0.8, "weak", 0.5),  # the same, exchanged
+        ((0.12, 0.6), (0.0, 0.0), 0.1, "unsupported", 1.0),
+        ((0.12, 0.6), (0.0, 0.0), 0.24, "weak", 0.5),
+        ((0.12, 0.6), (0.0, 0.0), 0.1, "supported", 0.0),
+        ((0.12, 0.6), (0.0, 0.0), 0.3, "weak", 0.0),  # labels of both classes are many
+        ((0.02, 0.6), (0.1, 0.9), 0.1, "weak", 0.0),  # unlabeled rows of class 1
+    ],
+)
+def test_mistakes_around_the_frequent_class_are_taken_for_alike_where_one_is_rare(
+    rates: tuple[float, float],
+    impurity: tuple[float, float],
+    share: float,
+    support: Support,
+    alike: float,
+) -> None:
+    sides = {f"p{i}": {"impurity": impurity[i]} for i in (0, 1)}
+    found = NoiseRates(*rates, (0.0, 1.0), (0.0, 1.0), "crossfit", 9, support, "", sides)
+    assert found.alike(share) == pytest.approx(alike)
+    assert known(*rates).alike(share) == 0.0
+    ones = round(1000 * share)
+    votes = np.array([[1000 - ones, ones], [0, 0], [0, 0]])  # no neighbor is given 1
+    taken = odds.assumed(found, [votes])
+    if alike == 1.0:
+        assert (taken.p0, taken.p1) == (share, share)
+    else:
+        assert (taken.p0 < taken.p1) is (rates[0] < rates[1])
+
+
+def test_mistakes_near_a_rare_class_do_not_pass_for_its_rows() -> None:
+    """Of a quarter of the rows four labels in ten are wrong, and few are of the rare class."""
+    rng = np.random.default_rng(1)
+    near = rng.random(2000) < 0.25
+    clean = (near & (rng.random(2000) < 0.15)).astype(np.int64)
+    x = rng.normal(size=(2000, 4)) + 4.0 * near[:, None]
+    wrong = rng.random(2000) < np.where(near, 0.4, 0.1)
+    label = np.where(wrong, 1 - clean, clean)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x, label)
+    assert average_precision_score(wrong, -model.label_quality_) > 0.78
+    assert model.label_issues_[~wrong].mean() < 0.02
 
 
 def test_names_of_the_classes_do_not_matter() -> None:
