@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numba import njit
@@ -56,6 +56,8 @@ _TILE = 256
 """Rows that go through a tree while it is near."""
 
 Codes = Integers
+S = TypeVar("S")
+T = TypeVar("T")
 
 
 class Forests(NamedTuple):
@@ -133,6 +135,18 @@ def _others(x: Float32, y: Codes, fewest: int) -> list[Int64] | None:
 def rounds(n_classes: int) -> int:
     """Trees of each class: those of all classes together cost little beside a search."""
     return max(10, min(50, 200 // n_classes))
+
+
+def at_once(first: Callable[[], S], second: Callable[[], T], threads: Threads) -> tuple[S, T]:
+    """What two calls return that fit models, made at the same time where there are threads.
+
+    scikit-learn is imported before: threads that begin with different parts of it find some of it
+    half made.
+    """
+    import sklearn.ensemble
+    import sklearn.linear_model  # noqa: F401
+
+    return threads.together(first, second)
 
 
 def fit_forests(
@@ -225,7 +239,9 @@ def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
 def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
     """Trees, and a linear function beside them in the part that makes labels of two classes
     likeliest, where it tells ``LINEAR_GAIN`` more."""
-    trees, linear = fit_forests(x, y, seed, threads), fit_linear(x, y, 2, threads)
+    trees, linear = at_once(
+        lambda: fit_forests(x, y, seed, threads), lambda: fit_linear(x, y, 2, threads), threads
+    )
     if trees is None or linear is None:
         return trees
     logits = np.column_stack([trees.apply(x), linear.apply(x)])

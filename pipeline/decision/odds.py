@@ -23,6 +23,7 @@ from pipeline.blocks.logits import (
     LEAST_GAIN,
     LINEAR_GAIN,
     Forests,
+    at_once,
     fit_linear,
     fit_some,
     mixed,
@@ -188,7 +189,9 @@ def hear_models(
     odds, by = vote.features(count), vote.assumed.correction()
     says, label = vote.log_odds(odds), given.astype(np.int64)
     likely = (says + own_odds(given, by) >= 0).astype(np.int64)
-    trees, linear = fit_some(x, likely, threads), fit_linear(x, likely, 2, threads)
+    trees, linear = at_once(
+        lambda: fit_some(x, likely, threads), lambda: fit_linear(x, likely, 2, threads), threads
+    )
 
     def hearing(*models: Forests | None) -> tuple[WeighedVote, Float64, Forests | None]:
         there = [one for one in models if one is not None]
@@ -205,8 +208,14 @@ def hear_models(
     gain = _log_likelihood(heard.log_odds(features), given, by) - _log_likelihood(says, given, by)
     if mix is None or gain.mean() < (LINEAR_GAIN if trees is None else LEAST_GAIN):
         return vote, odds, None
-    if alone and not find_places(x, *of_two(expit(says)), label, by.matrix):
-        return hearing(trees, fit_some(x, label, threads), linear)
+    if alone:
+        places, of_labels = at_once(
+            lambda: find_places(x, *of_two(expit(says)), label, by.matrix),
+            lambda: fit_some(x, label, threads),
+            threads,
+        )
+        if not places:
+            return hearing(trees, of_labels, linear)
     return heard, features, mix
 
 

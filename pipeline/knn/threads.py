@@ -32,6 +32,8 @@ little, and so few that no thread waits long for the last."""
 LINE = 64
 """Bytes that come from memory together."""
 
+S = TypeVar("S")
+T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
 
@@ -61,6 +63,15 @@ class Threads:
         with ThreadPoolExecutor(min(self.number, len(starts))) as pool:
             for _ in pool.map(lambda own, *piece: own.run(do, *piece), contexts, starts, stops):
                 pass
+
+    def together(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
+        """What two calls return, made at the same time where there are threads: each may leave one
+        idle."""
+        if self.number == 1:
+            return first(), second()
+        with ThreadPoolExecutor(1) as pool:
+            beside = pool.submit(copy_context().run, second)
+            return first(), beside.result()
 
     def full(
         self, shape: tuple[int, ...], value: float, dtype: type[Scalar]

@@ -7,6 +7,7 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
+from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -76,3 +77,13 @@ def test_fits_beside_each_other_leave_warnings_as_they_were(
 
 def blas_threads() -> list[int]:
     return [of["num_threads"] for of in threadpool_info() if of["user_api"] == "blas"]
+
+
+def test_two_calls_are_made_at_the_same_time() -> None:
+    begun = Barrier(2, timeout=60)
+    assert Threads(2).together(begun.wait, begun.wait) in ((0, 1), (1, 0))
+    assert Threads(1).together(lambda: "first", lambda: 2) == ("first", 2)
+    with pytest.raises(ZeroDivisionError):
+        Threads(2).together(lambda: 1 // 0, lambda: 2)
+    with pytest.raises(ZeroDivisionError):
+        Threads(2).together(lambda: 2, lambda: 1 // 0)
