@@ -45,7 +45,7 @@ depend on the features; and the part of an interval that is at risk then."""
 TRUSTED, FADING = 0.5, 6.0
 """Part of a class' rates that label qualities take where other classes lie all over it, and how
 fast it falls there from 1 with its impurity."""
-FEWER, AROUND = (0.2, 0.28), (0.08, 0.12)
+FEWER, AROUND = (0.2, 0.24), (0.08, 0.12)
 """Share of the labels of the rarer class up to which, and from which on not, mistakes may be taken
 to be alike in both classes; and the frequent class' rate and a quarter of its impurity, together,
 from which, and beyond which wholly."""

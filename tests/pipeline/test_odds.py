@@ -149,9 +149,9 @@ def test_rates_count_as_far_as_they_are_trusted(impurity: tuple[float, float] | 
         ((0.08, 0.6), (0.08, 0.5), 0.2, "weak", 0.5),
         ((0.6, 0.08), (0.5, 0.08), 0.8, "weak", 0.5),  # the same, exchanged
         ((0.12, 0.6), (0.0, 0.0), 0.1, "unsupported", 1.0),
-        ((0.12, 0.6), (0.0, 0.0), 0.24, "weak", 0.5),
+        ((0.12, 0.6), (0.0, 0.0), 0.22, "weak", 0.5),
         ((0.12, 0.6), (0.0, 0.0), 0.1, "supported", 0.0),
-        ((0.12, 0.6), (0.0, 0.0), 0.3, "weak", 0.0),  # labels of both classes are many
+        ((0.12, 0.6), (0.0, 0.0), 0.24, "weak", 0.0),  # labels of both classes are many
         ((0.02, 0.6), (0.1, 0.9), 0.1, "weak", 0.0),  # unlabeled rows of class 1
     ],
 )
