@@ -65,8 +65,8 @@ class Threads:
                 pass
 
     def together(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
-        """What two calls return, made at the same time where there are threads: each may leave one
-        idle."""
+        """What two calls return, made at the same time where there are threads: either may leave
+        one idle."""
         if self.number == 1:
             return first(), second()
         with ThreadPoolExecutor(1) as pool:

@@ -7,7 +7,6 @@ import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations
-from threading import Barrier
 from typing import Any
 
 import numpy as np
@@ -80,7 +79,7 @@ def blas_threads() -> list[int]:
 
 
 def test_two_calls_are_made_at_the_same_time() -> None:
-    begun = Barrier(2, timeout=60)
+    begun = threading.Barrier(2, timeout=60)
     assert Threads(2).together(begun.wait, begun.wait) in ((0, 1), (1, 0))
     assert Threads(1).together(lambda: "first", lambda: 2) == ("first", 2)
     with pytest.raises(ZeroDivisionError):
