@@ -4,6 +4,7 @@ fitted on it; or by the probabilities of any other model."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from hashlib import blake2b
 from typing import Any, NamedTuple, TypeVar
 
@@ -56,7 +57,6 @@ _TILE = 256
 """Rows that go through a tree while it is near."""
 
 Codes = Integers
-S = TypeVar("S")
 T = TypeVar("T")
 
 
@@ -137,8 +137,10 @@ def rounds(n_classes: int) -> int:
     return max(10, min(50, 200 // n_classes))
 
 
-def at_once(first: Callable[[], S], second: Callable[[], T], threads: Threads) -> tuple[S, T]:
-    """What two calls return that fit models, made at the same time where there are threads.
+def fitted_beside(
+    call: Callable[[], T], threads: Threads
+) -> AbstractContextManager[Callable[[], T]]:
+    """``Threads.beside`` of a call that fits models.
 
     scikit-learn is imported before: threads that begin with different parts of it find some of it
     half made.
@@ -146,7 +148,7 @@ def at_once(first: Callable[[], S], second: Callable[[], T], threads: Threads) -
     import sklearn.ensemble
     import sklearn.linear_model  # noqa: F401
 
-    return threads.together(first, second)
+    return threads.beside(call)
 
 
 def fit_forests(
@@ -239,9 +241,9 @@ def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
 def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
     """Trees, and a linear function beside them in the part that makes labels of two classes
     likeliest, where it tells ``LINEAR_GAIN`` more."""
-    trees, linear = at_once(
-        lambda: fit_forests(x, y, seed, threads), lambda: fit_linear(x, y, 2, threads), threads
-    )
+    with fitted_beside(lambda: fit_linear(x, y, 2, threads), threads) as fitted:
+        trees = fit_forests(x, y, seed, threads)
+    linear = fitted()
     if trees is None or linear is None:
         return trees
     logits = np.column_stack([trees.apply(x), linear.apply(x)])

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.blocks.logits import MOST_FEATURES, Forests, at_once, fit_logits, spread_of
+from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, fitted_beside, spread_of
 from pipeline.blocks.scaling import FeatureStatistics, Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads, quiet
@@ -152,30 +152,27 @@ def choose_metric(
     angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
-    beyond, forests, statistics = np.zeros(0), None, FeatureStatistics(x.shape[1])
+    beyond, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
     if weigh or requested in LEARNED:
         statistics.see(x)
-        as_scaled = least(losses[AS_SCALED])
-        ways, forests = at_once(
-            lambda: _ways(x, y, statistics, as_scaled, k, seed, threads),
-            lambda: fit_logits(x, y, seed, threads) if requested != WEIGHTED else None,
-            threads,
-        )
+        with fitted_beside(
+            lambda: None if requested == WEIGHTED else fit_logits(x, y, seed, threads), threads
+        ) as fitted:
+            ways = _ways(x, y, statistics, least(losses[AS_SCALED]), k, seed, threads)
         beyond = ways[1][0].mean(axis=0)
         first = min(ways[:2], key=lambda way: least(way[1]))
         ways = [first, *ways[2:]]
         several = compared({str(at): loss for at, (_, loss) in enumerate(ways)}, k)
         shares, loss = ways[several.index(simplest(several, SURELY))]
-    parts = [(np.arange(n_judged), unweighted(x))]
+    parts, forests = [(np.arange(n_judged), unweighted(x))], None
     if beyond.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [
             (mine, weights(statistics, share)) for mine, share in zip(rows, shares, strict=True)
         ]
-    else:
-        forests = None
-    beside = {PROBABILITIES: logits, MODEL: forests.apply(x) if forests else None}
+        forests = fitted()
+    beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:
             losses[name] = np.empty_like(losses[AS_SCALED])

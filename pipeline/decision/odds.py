@@ -23,9 +23,9 @@ from pipeline.blocks.logits import (
     LEAST_GAIN,
     LINEAR_GAIN,
     Forests,
-    at_once,
     fit_linear,
     fit_some,
+    fitted_beside,
     mixed,
 )
 from pipeline.decision.class_votes import BYTE
@@ -189,9 +189,9 @@ def hear_models(
     odds, by = vote.features(count), vote.assumed.correction()
     says, label = vote.log_odds(odds), given.astype(np.int64)
     likely = (says + own_odds(given, by) >= 0).astype(np.int64)
-    trees, linear = at_once(
-        lambda: fit_some(x, likely, threads), lambda: fit_linear(x, likely, 2, threads), threads
-    )
+    with fitted_beside(lambda: fit_linear(x, likely, 2, threads), threads) as fitted:
+        trees = fit_some(x, likely, threads)
+    linear = fitted()
 
     def hearing(*models: Forests | None) -> tuple[WeighedVote, Float64, Forests | None]:
         there = [one for one in models if one is not None]
@@ -209,13 +209,10 @@ def hear_models(
     if mix is None or gain.mean() < (LINEAR_GAIN if trees is None else LEAST_GAIN):
         return vote, odds, None
     if alone:
-        places, of_labels = at_once(
-            lambda: find_places(x, *of_two(expit(says)), label, by.matrix),
-            lambda: fit_some(x, label, threads),
-            threads,
-        )
+        with fitted_beside(lambda: fit_some(x, label, threads), threads) as of_labels:
+            places = find_places(x, *of_two(expit(says)), label, by.matrix)
         if not places:
-            return hearing(trees, of_labels, linear)
+            return hearing(trees, of_labels(), linear)
     return heard, features, mix
 
 

@@ -29,9 +29,9 @@ from pipeline.arrays import Bools, Float32, Float64, Floating, Int32, Integers, 
 from pipeline.blocks.logits import (
     LEAST_GAIN,
     Forests,
-    at_once,
     fit_linear,
     fit_some,
+    fitted_beside,
     mixed,
 )
 from pipeline.decision.class_votes import BYTE, NONE, ClassVotes, class_votes, vote_sizes
@@ -224,11 +224,11 @@ def hear_models(
     votes = class_votes(near, own, c, sizes)
     known = np.flatnonzero(votes.own != NONE)
     learned = x[known], np.asarray(own[known], np.int64)
-    linear, trees = at_once(
-        lambda: fit_linear(*learned, c, threads), lambda: fit_some(*learned, threads), threads
-    )
+    with fitted_beside(lambda: fit_some(*learned, threads), threads) as fitted:
+        linear = fit_linear(*learned, c, threads)
     if linear is None:
         return weights, None, None
+    trees = fitted()
     models = linear if trees is None else _beside(linear, trees, votes, by, x, threads)
     says = model_chances(models, x)
     hearing = class_votes(near, own, c, sizes, says)

@@ -32,7 +32,6 @@ little, and so few that no thread waits long for the last."""
 LINE = 64
 """Bytes that come from memory together."""
 
-S = TypeVar("S")
 T = TypeVar("T")
 Scalar = TypeVar("Scalar", bound=np.generic)
 
@@ -64,14 +63,15 @@ class Threads:
             for _ in pool.map(lambda own, *piece: own.run(do, *piece), contexts, starts, stops):
                 pass
 
-    def together(self, first: Callable[[], S], second: Callable[[], T]) -> tuple[S, T]:
-        """What two calls return, made at the same time where there are threads: either may leave
-        one idle."""
+    @contextmanager
+    def beside(self, call: Callable[[], T]) -> Iterator[Callable[[], T]]:
+        """What returns the result of a call, which is made beside a block where there are threads,
+        as the block may leave some idle, and else when the result is taken."""
         if self.number == 1:
-            return first(), second()
+            yield call
+            return
         with ThreadPoolExecutor(1) as pool:
-            beside = pool.submit(copy_context().run, second)
-            return first(), beside.result()
+            yield pool.submit(copy_context().run, call).result
 
     def full(
         self, shape: tuple[int, ...], value: float, dtype: type[Scalar]

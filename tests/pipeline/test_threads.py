@@ -78,11 +78,19 @@ def blas_threads() -> list[int]:
     return [of["num_threads"] for of in threadpool_info() if of["user_api"] == "blas"]
 
 
-def test_two_calls_are_made_at_the_same_time() -> None:
+def test_a_call_is_made_beside_a_block_or_when_its_result_is_taken() -> None:
     begun = threading.Barrier(2, timeout=60)
-    assert Threads(2).together(begun.wait, begun.wait) in ((0, 1), (1, 0))
-    assert Threads(1).together(lambda: "first", lambda: 2) == ("first", 2)
+    with Threads(2).beside(begun.wait) as result:
+        here = begun.wait()
+    assert {here, result()} == {0, 1}
+    calls: list[int] = []
+    with Threads(1).beside(lambda: calls.append(1)) as taken:
+        assert not calls
+    taken()
+    assert calls == [1]
+    with pytest.raises(ZeroDivisionError), Threads(2).beside(lambda: 2):
+        1 // 0  # noqa: B018
+    with Threads(2).beside(lambda: 1 // 0) as never:
+        pass
     with pytest.raises(ZeroDivisionError):
-        Threads(2).together(lambda: 1 // 0, lambda: 2)
-    with pytest.raises(ZeroDivisionError):
-        Threads(2).together(lambda: 2, lambda: 1 // 0)
+        never()
