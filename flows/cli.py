@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
+import logging
 import os
 import sys
 import warnings
@@ -61,6 +62,7 @@ def process() -> None:
     collecting_seldom()
     one_heap()
     stdout.print_anything()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells where its cache is
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
     with contextlib.nullcontext() if theirs else without_unused():
         status = main()

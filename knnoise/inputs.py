@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -271,6 +271,10 @@ def _labels(labels: Any, folder: Path) -> str | None:
     if labels is None or isinstance(labels, str | os.PathLike):
         return None if labels is None else os.fspath(labels)
     _refuse_dataset(labels, LABELS)
+    if isinstance(labels, Mapping | Iterator):
+        raise InputError(
+            f"labels of type {type(labels).__name__}: give a list or an array, one for each row"
+        )
     if _is_of(labels, "dask"):
         array = labels.to_dask_array(lengths=True) if hasattr(labels, "to_dask_array") else labels
         write_array(array, folder / LABELS)

@@ -503,7 +503,7 @@ def _spelled(column: FeatureCandidate) -> Finding:
     if column.refused:
         text = f"{example!r} is not to be read as --parse says: training refuses it"
         return _one("parse", name, text, f"--exclude {quote(name)}")
-    text = f"text that can be read as numbers, such as {example!r}"
+    text = f"holds what can be read as numbers, such as {example!r}"
     comma = " or --decimal ," if column.has_commas else ""
     return _one("parse", name, text, parse_options(name, list(column.spellings)) + comma)
 

@@ -211,14 +211,18 @@ def same(old: dict[str, Any], source: Source) -> str | None:
     """None if `source` is what `old` was taken of, else a sentence naming the difference.
 
     Equal size and modification time (or tag) are trusted. Otherwise contents are compared,
-    if `old` holds digests; that reads the file.
+    if `old` holds digests; that reads the file. A file that is alone may have another name.
     """
     if old["kind"] != source.kind:
         return f"the source is {source.kind}, it was {old['kind']}"
     if old.get("dialect") != source.dialect.as_json():
         return f"text is read as {source.dialect.as_json()}, it was as {old.get('dialect')}"
     before = {(entry["role"], entry["name"]): entry for entry in old["files"]}
-    now = {(part.role, part.name): part for part in source.parts}
+    named = [(part.role, part.name) for part in source.parts]
+    roles = [role for role, _ in before]
+    if roles == [role for role, _ in named] and len({*roles}) == len(roles):
+        named = [*before]
+    now = dict(zip(named, source.parts, strict=True))
     for role, name in before:
         if (role, name) not in now:
             return f"{name} ({role}) is no longer part of the source"
@@ -226,6 +230,8 @@ def same(old: dict[str, Any], source: Source) -> str | None:
         if key not in before:
             return f"{part.name} ({part.role}) is new in the source"
         difference = changed(before[key], part)
+        if difference and key[1] != part.name:
+            return f"{key[1]} ({part.role}) is no longer part of the source"
         if difference:
             return difference
     if list(before) != list(now):

@@ -2,6 +2,7 @@
 whether a file has changed since it was read: sizes and times first, digests where these differ."""
 
 import bz2
+import errno
 import gzip
 import hashlib
 import io
@@ -69,6 +70,8 @@ def _refused(name: str, error: Exception, problem: str, remedy: str) -> InputErr
         return InputError(f"{name}: {reason}")
     if isinstance(error, PermissionError):
         return InputError(f"{name}: permission denied; make it readable for this user")
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        return InputError(f"{name}: a link that leads back to itself; give the file it should name")
     if "range requests" in str(error):  # fsspec, of an HTTP server
         return InputError(f"{name}: {_WHOLE_ONLY}")
     return InputError(f"{name}: {problem} ({reason_of(error)}); {remedy}")

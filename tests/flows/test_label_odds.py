@@ -12,6 +12,7 @@ import pytest
 from runs import fit, fit_until, results
 
 from flows.cli import main
+from flows.report.kinds.two import ALIKE
 from flows.report.lines import predicted_by
 from pipeline.arrays import AnyArray
 from pipeline.decision.class_votes import CANDIDATES
@@ -36,6 +37,17 @@ def trained(folder: Path, c: int) -> Path:
     np.savez(folder / "pool.npz", X=x.astype(np.float32), y=given)
     fit(folder / "pool.npz", folder / "run", k=None, block_rows=600)
     return folder
+
+
+def test_the_verdict_says_where_qualities_take_one_rate(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    near = rng.random(N) < 0.25
+    clean = near & (rng.random(N) < 0.15)
+    x = rng.normal(size=(N, 4)) + 4.0 * near[:, None]
+    wrong = rng.random(N) < np.where(near, 0.4, 0.1)
+    np.savez(tmp_path / "pool.npz", X=x.astype(np.float32), y=clean ^ wrong)
+    report = fit(tmp_path / "pool.npz", tmp_path / "run")
+    assert report["reason"].endswith(ALIKE)
 
 
 @pytest.fixture(scope="module")

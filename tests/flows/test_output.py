@@ -196,6 +196,13 @@ def test_a_full_stdout_is_named(run: str) -> None:
     assert len(done.stderr.splitlines()) == 1
 
 
+def test_pictures_are_drawn_where_no_home_can_be(run: str, tmp_path: Path) -> None:
+    command = [*COMMAND, "report", "--run", run, "--html", str(tmp_path / "page.html"), "-q"]
+    env = {**os.environ, "HOME": "/proc/nobody", "MPLCONFIGDIR": "/proc/nobody"}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize(
     ("streams", "encoding", "printed"),
     [("", "ascii", r"r\xfcn\udcff"), (">&-", "", ""), ("2>&-", "", "rün"), (">&- 2>&-", "", "")],

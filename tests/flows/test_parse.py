@@ -99,7 +99,7 @@ def test_a_look_suggests_what_to_give(made: Path, capsys: pytest.CaptureFixture[
         *(("price", "thousands"), ("rate_a", "percent"), ("day", "datetime")),
         *(("paid", "%d.%m.%Y"), ("member", "boolean")),
     ):
-        assert f"look: {name!r}: text that can be read as numbers, such as" in said
+        assert f"look: {name!r}: holds what can be read as numbers, such as" in said
         assert f"give --parse {name}={kind}" in said
     assert main([*check, *OPTIONS]) == 0
     assert "text" not in capsys.readouterr().out

@@ -468,6 +468,15 @@ def test_arrays_of_sets_are_refused(sets: list[set[str] | list[str]]) -> None:
         pass
 
 
+@pytest.mark.parametrize("labels", [{0: 1, 1: 0}, iter([0, 1])])
+def test_labels_that_are_no_array_are_refused_by_their_type(labels: Any) -> None:
+    with (
+        pytest.raises(InputError, match=f"type {type(labels).__name__}: give a list or an array"),
+        as_files(np.ones((2, 3)), labels),
+    ):
+        pass
+
+
 def test_a_mask_in_memory_is_one(tmp_path: Path) -> None:
     mask = np.array([[True, True, False], [False, False, True]])
     with as_files(np.ones((2, 3)), mask) as files:

@@ -39,6 +39,12 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
+ALIKE = (
+    "Label qualities take the same rate for both classes, as one is rare and mistakes stand around "
+    "the other."
+)
+"""What a verdict adds where most of the rates is not what label qualities take."""
+
 
 class ScoreReport(Scoring):
     """What a scoring with two classes found."""
@@ -86,13 +92,16 @@ class TrainReport(Training):
         matrix = of_rates(rates)
         assert matrix.interval is not None
         by = estimated.decision_rule if rates.doubtful else rates
-        prior = clean_shares(by.p0, by.p1, class_counts[1] / sum(class_counts))
+        given = class_counts[1] / sum(class_counts)
+        prior = clean_shares(by.p0, by.p1, given)
+        reason = f"{rates.reason} {ALIKE}" if rates.alike(given) >= 0.5 else rates.reason
         return cls(
             **common,
             **fields_of(estimated, "k", "k_curve", "noise", "folds", "decision_rule", "decision"),
             **fields_of(estimated, "worth", "estimates"),
             **fields_of(rates, "p0", "p1", "p0_interval", "p1_interval", "rate_k"),
-            **fields_of(rates, "support", "reason"),
+            support=rates.support,
+            reason=reason,
             **by_class(matrix.matrix, matrix.interval[:, :, 0], matrix.interval[:, :, 1]),
             clean_prior=list(prior),
             class_support=list(matrix.class_support),

@@ -331,6 +331,12 @@ def test_what_is_no_plain_file_is_not_read(tmp_path: Path) -> None:
                 open_source(*given, label_column="y")
 
 
+def test_a_link_to_itself_is_named(tmp_path: Path) -> None:
+    (path := tmp_path / "t.csv").symlink_to("t.csv")
+    with pytest.raises(InputError, match="leads back to itself; give the file it should name"):
+        open_source(path, label_column="y")
+
+
 @pytest.mark.parametrize("what", ["corrections", "annotations"])
 def test_a_long_text_in_many_rows_is_bounded(tmp_path: Path, what: str) -> None:
     path = long_table(tmp_path / "t.parquet", 1 << 20, "a" * 1_000_000, annotator="b" * 4000)

@@ -266,6 +266,12 @@ def test_fingerprint_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     rewrite(labels, b"0\n1\n")
     assert same(old, source) is None
     assert same(quick, source) == "y.csv was written again since, and its content was not recorded"
+    renamed = labels.rename(tmp_path / "z.csv")
+    assert same(old, open_source(path, renamed)) is None
+    renamed.write_bytes(b"1\n0\n")
+    other = same(old, open_source(path, renamed))
+    assert other == "y.csv (labels) is no longer part of the source"
+    renamed.rename(labels)
     rewrite(labels, b"1\n0\n")
     assert same(old, source) == "y.csv has other content than before (same size, other bytes)"
     labels.write_text("0\n1")
