@@ -171,7 +171,7 @@ def _graph(job: Job, ingested: Ingested, params: AcquireParams) -> tuple[Float32
     builder = choose_builder(params.builder, pool.n_rows, pool.n_features)
     wish = Wanted(None, params.target_recall, length, builder == "exact", params.seed)
     how = NeighborParams(length, builder, seed=params.seed)
-    blocks = build(job, pool, scaling, how, wish, rates=False).blocks
+    blocks = build(job, pool, scaling, how, wish).blocks
     x = np.concatenate([scaling.apply(pool.read("x", rows)) for rows in pool.parts()])
     neighbor = np.empty((pool.n_rows, length), np.int64)
     for number in range(len(blocks.sizes)):

@@ -156,8 +156,8 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     exact = builder == "exact"
     wanted = Wanted(params.block_rows, params.target_recall, length, exact, seed, machine)
     how = NeighborParams(length, builder, seed=seed)
-    rates = labels.rates_read(params) or n_groups > 0
-    graph = build(job, pool, scaling, how, wanted, rates=rates, n_groups=n_groups)
+    read = len(classes) if labels.rates_read(params) or n_groups else 0
+    graph = build(job, pool, scaling, how, wanted, n_classes=read, n_groups=n_groups)
     whole = PoolGraph(pool, len(graph.blocks.sizes))
     if n_groups:
         job.task("together", mark_mates, whole)

@@ -461,7 +461,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         self, n_neighbors: int | str, knn_graph: Any = None
     ) -> tuple[Int64, Float32, Int64, Float32]:
         """As of `training_lists`."""
-        how = self.builder, self.random_state, self._threads(), knn_graph
+        how = self.builder, self.random_state, self._threads(), knn_graph, len(self.classes_)
         return training_lists(self._x, n_neighbors, *how)
 
     def _mates(self, anchors: Int64, reach: Float32, belongs: Int64 | None) -> Mates:

@@ -24,6 +24,7 @@ def training_lists(
     seed: int,
     threads: Threads = ALONE,
     graph: Any = None,
+    n_classes: int = 2,
 ) -> tuple[Int64, Float32, Int64, Float32]:
     """Neighbors of every row with their distances, and longer exact lists of the anchors, each its
     own first, with theirs.
@@ -36,6 +37,7 @@ def training_lists(
     seed : of the search and of the draw of anchors
     threads : that share the search; no part of what is found
     graph : None, or as of `lists_of_graph`; anchors are searched where its lists are too short
+    n_classes : of many, anchors are more
 
     Raises
     ------
@@ -50,7 +52,7 @@ def training_lists(
     builder = "exact" if sparse else choose_builder(builder, *x.shape)
     requested = None if n_neighbors == "auto" else int(n_neighbors)
     longest = min(RULES["corrected"].list_length(requested, n, builder), n - 1)
-    n_anchors, width = anchor_plan(*x.shape)
+    n_anchors, width = anchor_plan(x.shape[0], x.shape[1], n_classes)
     if graph is not None:
         index, distance = lists_of_graph(graph, n, requested)
     elif sparse or (n_anchors == n and builder == "exact"):

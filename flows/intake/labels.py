@@ -1,5 +1,6 @@
 """Single labels: what goes with them only, and what no classes are."""
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from unicodedata import normalize
@@ -35,10 +36,12 @@ def quantity(name: str, counts: Mapping[LabelValue, int]) -> list[Finding]:
         return []
     low, high = (min(numbers), max(numbers)) if numbers else (0, 0)
     count, span = len(numbers), int(high - low) + 1
-    codes = low in (0, 1) and count >= 0.9 * span
+    rows = sum(counts.values())
+    missed = math.exp(-rows / span) if span <= rows else 0.0  # of classes as common as each other
+    codes = 0 <= low <= 1.0 + 9.0 * missed and count >= 0.9 * (1.0 - missed) * span
     fractions = any(isinstance(value, float) for value in numbers)
     dense = count > FEW and 3 * count >= span and not codes
-    rare = sum(counts.values()) < FEWEST_OF_EACH * n and not codes
+    rare = rows < FEWEST_OF_EACH * n and not codes
     if not (fractions or dense or rare):
         return []
     what = f"{n:,} different values"

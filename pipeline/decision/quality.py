@@ -79,7 +79,8 @@ class Correction:
     prior: Float64
     """(class,) clean shares of the pool, as the given shares and the matrix have it."""
     elsewhere: Float64
-    """(given class,) mean chance of the given label over true classes that are no candidates."""
+    """(given class,) mean chance of a row's label over true classes that are no candidates: that of
+    the label is one."""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,8 @@ def correction(matrix: Float64, given_counts: Integers) -> Correction:
     share = given_counts / max(1, int(given_counts.sum()))
     prior = np.clip(share @ inverse, 0.0, None)
     prior = np.asarray(prior / max(float(prior.sum()), 1e-12), np.float64)
-    return Correction(blurred, inverse, prior, np.asarray(blurred.mean(axis=0), np.float64))
+    elsewhere = (blurred.sum(axis=0) - np.diag(blurred)) / max(1, c - 1)
+    return Correction(blurred, inverse, prior, np.asarray(elsewhere, np.float64))
 
 
 def mistaken_of(contradicted: float, wrong: float) -> float:

@@ -57,6 +57,9 @@ CURVE_FLOOR = 0.004
 """Error of the fitted curve's shape, added to its standard error when the two are weighed."""
 RESOLUTION = 0.15
 """Blur of c / sqrt(e) (1 + 60 / e), e = rows of the class times (1 - p0 - p1)**2."""
+OF_EACH_CLASS = 10
+"""Anchors of each class, at least: of fewer some class has none, and is taken for one that lies
+nowhere."""
 COVERAGE = 100
 """Most held-out labels per anchor; fewer where fewer already cover the pool once."""
 
@@ -332,15 +335,15 @@ def _judge(
     )
 
 
-def anchor_plan(n_rows: int, n_features: int) -> tuple[int, int]:
-    """(anchors, list length) of the exact search that feeds ``crossfit``.
+def anchor_plan(n_rows: int, n_features: int, n_classes: int = 2) -> tuple[int, int]:
+    """(anchors, list length) of the exact search that feeds ``crossfit`` and ``transition_matrix``.
 
     All rows up to `MOST_ANCHORS`; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair
-    of 32 features), but at least 1,500. Lists hold neighborhoods of 450 besides the labels held
-    out: those of 2,000 give rates no better.
+    of 32 features), but at least 1,500, and `OF_EACH_CLASS` of each. Lists hold neighborhoods of
+    450 besides the labels held out: those of 2,000 give rates no better.
     """
     if n_rows <= MOST_ANCHORS:
         return n_rows, min(n_rows, 460)
     pairs = 4e8 / max(1.0, n_features / 128)
-    anchors = min(MOST_ANCHORS, max(1500, int(pairs / n_rows)))
+    anchors = min(MOST_ANCHORS, max(1500, OF_EACH_CLASS * n_classes, int(pairs / n_rows)))
     return anchors, 460 + min(COVERAGE, n_rows // anchors)

@@ -18,7 +18,14 @@ from pipeline.arrays import Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
 from pipeline.noise.copies import Mates, OneEach, groups_of, most_mates, one_of_value
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
-from pipeline.noise.extrema import COVERAGE, counted_once, crossfit, held_out_classes, n_held_out
+from pipeline.noise.extrema import (
+    COVERAGE,
+    OF_EACH_CLASS,
+    counted_once,
+    crossfit,
+    held_out_classes,
+    n_held_out,
+)
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
@@ -133,7 +140,8 @@ def transition_matrix(
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
-    most_anchors = max(FEWEST_ANCHORS, min(MOST_CELLS // (8 * c), MOST_WORK // c**2))
+    most_anchors = min(MOST_CELLS // (8 * c), MOST_WORK // c**2)
+    most_anchors = max(FEWEST_ANCHORS, OF_EACH_CLASS * c, most_anchors)
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
     labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)

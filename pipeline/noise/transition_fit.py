@@ -45,6 +45,9 @@ FIRST_SIZES = 18, 90
 """Rows that these neighborhoods hold at least, before that, and at most."""
 SURE, UNSURE = 12.0, 6.0
 """Totals of the weights that a fit is begun with."""
+LEANING, LEAST_SINGULAR = (0.0, 0.2, 0.5), 0.1
+"""Parts of the classes' own labels that a matrix to be inverted is given in turn, until its least
+singular value is so large."""
 PURE = 0.98
 """Mean sum of the squares of rows' chances from which on these are sure."""
 BETTER = 0.8
@@ -54,11 +57,16 @@ WORTH = 10.0
 """Nats by which a class has to make labels likelier, where without it there is another fit."""
 LEAST_RATE = 1e-4
 """Of the matrix that a fit is begun with."""
-ITERATIONS = 150
+FEWEST_STEPS, MANY_STEPS, MOST_STEPS = 20, 50, 150
+FIRST_STEPS = 5
+"""Of a descent of few steps, those near the first index."""
 LEAST_STEP = 3e-6
 """Part of the loss that a step has to take away for another to follow."""
 FEWEST_LABELS = 25
 """Held-out labels of a class from which on it may be said to lie nowhere."""
+FEWEST_GIVEN = 16
+"""Anchors that have such a label, as expected by how common it is, at least: of fewer none may be
+where its class lies."""
 MOST_REFITS = 2
 """Times that the fit is done again without the classes that lie nowhere."""
 LEAST_RIGHT = 0.1
@@ -79,7 +87,7 @@ def fit(
     near = int(_sizes_at(np.full(1, n_rows / c), len(share))[0])
     first = first_matrix(share, counts, n_rows)
     anchors = Anchors(pieces_of(share, counts), counts, first, near, threads)
-    best, rich = _without_lost(anchors, every), ~are_mixtures(first, every)
+    best, rich = _without_lost(anchors, every), ~(are_mixtures(first, every) & shown(counts))
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
         fits = best, _without_lost(anchors, every[rich])
         best = max(fits, key=lambda fit: fit.likelihood(counts) - WORTH * len(fit.true))
@@ -116,6 +124,12 @@ class Anchors(NamedTuple):
     """Which of the sizes has neighborhoods that are a small part of a class."""
     threads: Threads
 
+    @property
+    def steps(self) -> int:
+        """Of a descent, at most."""
+        paid = ALL_WORK // (len(self.counts) * len(self.first) ** 2)
+        return min(MOST_STEPS, max(FEWEST_STEPS, paid))
+
 
 def _without_lost(anchors: Anchors, true: Int64) -> Fit:
     """The fit of some classes, again without those that then lie nowhere."""
@@ -141,10 +155,19 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
     are their mistakes. Of few labels nothing is decided.
     """
     given, own = counts.sum(axis=0)[true], matrix[np.arange(len(true)), true]
-    mixture = are_mixtures(matrix, true)
+    mixture, told = are_mixtures(matrix, true), shown(counts)[true]
     scarce = counts.sum(axis=1) @ clean * own < LEAST_RIGHT * given
-    mixture, scarce = mixture & (given >= FEWEST_LABELS), scarce & (given >= FEWEST_LABELS)
+    mixture, scarce = mixture & told, scarce & told
     return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
+
+
+def shown(counts: Float64) -> Bools:
+    """(class,) which have labels enough, and at anchors enough, to tell whether they lie
+    anywhere."""
+    given = counts.sum(axis=0)
+    return np.asarray(
+        (given >= FEWEST_LABELS) & (len(counts) * given >= FEWEST_GIVEN * given.sum())
+    )
 
 
 def are_mixtures(matrix: Float64, true: Int64) -> Bools:
@@ -209,8 +232,11 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
 
     Begun with chances that are sure, and what the labels say by them; and, unless chances stay so,
     with the first matrix and chances that are not, from which steps are slow to reach sure ones of
-    many classes: it takes rows for the mixtures that their labels are.
+    many classes: it takes rows for the mixtures that their labels are. Where steps are few, only
+    so: the first descent stays where it began, and takes overlap for mistakes.
     """
+    if anchors.steps < MANY_STEPS:
+        return _descended(anchors, true, anchors.first[true], UNSURE)[1:]
     sure, matrix, clean = _descended(anchors, true, _by_likeliest(anchors, true), SURE)
     if (clean**2).sum(axis=1).mean() < PURE:
         unsure, *other = _descended(anchors, true, anchors.first[true], UNSURE)
@@ -219,14 +245,21 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
     return matrix, clean
 
 
-def _inverse(matrix: Float64) -> Float64:
-    """(c, t) what makes shares of given labels chances of classes, by a matrix (t, c)."""
-    return np.asarray(np.linalg.pinv(0.95 * matrix + 0.05 / matrix.shape[1]))
+def _inverse(matrix: Float64, true: Int64) -> Float64:
+    """(c, t) what makes shares of given labels chances of classes, by the rows (t, c) of ``true``
+    ones; these lean to the classes' own labels where some are nearly mixtures of others, as those
+    of rare classes are beside many."""
+    even, own = 0.05 / matrix.shape[1], np.eye(matrix.shape[1])[true]
+    for part in LEANING:
+        leaning = 0.95 * ((1.0 - part) * matrix + part * own) + even
+        if part == LEANING[-1] or np.linalg.svd(leaning, compute_uv=False)[-1] >= LEAST_SINGULAR:
+            break
+    return np.asarray(np.linalg.pinv(leaning))
 
 
 def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
     """(t, c) held-out labels of the rows of which each class is the likeliest."""
-    inverse, c = _inverse(anchors.first[true]), len(anchors.first)
+    inverse, c = _inverse(anchors.first[true], true), len(anchors.first)
     labels = np.full((len(true), c), 0.5 / c)
     chances = (piece.share[anchors.near] @ inverse for piece in anchors.pieces)
     likeliest = np.concatenate([chance.argmax(axis=1) for chance in chances])
@@ -243,13 +276,13 @@ def _descended(
     of the sizes, biases."""
     pieces, threads = anchors.pieces, anchors.threads
     g, c, t = len(pieces[0].share), len(anchors.first), len(true)
-    target = _inverse(begin)
+    target = _inverse(begin, true)
     target -= target.mean(axis=1, keepdims=True)
     logits = np.log(begin).ravel()
     free = np.concatenate([logits, target.ravel(), np.full(g, total / g), np.zeros(t)])
-    steps = min(ITERATIONS, ALL_WORK // (sum(len(piece.pure) for piece in pieces) * c * c))
-    limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
-    for times in (1000.0, 1.0):
+    few = min(anchors.steps, FIRST_STEPS) if anchors.steps < MANY_STEPS else anchors.steps
+    for times, steps in ((1000.0, few), (1.0, anchors.steps)):
+        limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
         data = (pieces, target, times * MIXING_PENALTY, true, threads)
         done = minimize(loss, free, data, "L-BFGS-B", True, options=limit)
         free = done.x

@@ -8,6 +8,7 @@ import os
 import shlex
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -534,6 +535,10 @@ def test_labels_that_join_others_may_be_candidates(
 def test_codes_of_many_classes_are_classes() -> None:
     assert not quantity("y", dict.fromkeys(range(100), 50))
     assert not quantity("y", dict.fromkeys(range(1, 1000), 1))
+    drawn = np.random.default_rng(0).integers(0, 1000, 1300)  # a look at some rows misses many
+    assert not quantity("y", Counter(drawn.tolist()))
+    assert quantity("y", Counter(drawn[:300].tolist()))
+    assert quantity("y", Counter((drawn + 20).tolist()))
     assert not quantity("y", dict.fromkeys(range(0, 100_000, 1000), 50))
     assert not quantity("y", dict.fromkeys((0.5, 1, 2.5), 9))
     assert quantity("y", {f"name {i}": 1 for i in range(100)})

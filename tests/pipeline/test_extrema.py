@@ -557,6 +557,14 @@ def test_anchor_plan_stays_in_budget(n_rows: int, n_features: int) -> None:
         assert anchors * 2.5e-9 <= 0.07 * 70e-6
 
 
+def test_anchors_are_some_of_each_class() -> None:
+    few, length = anchor_plan(1_000_000, 768)
+    assert anchor_plan(1_000_000, 768, 100) == (few, length)
+    anchors, _ = anchor_plan(1_000_000, 768, 1000)
+    assert anchors >= 10 * 1000
+    assert anchor_plan(30_000_000, 768, 5000)[0] == 20_000
+
+
 def test_given_rates() -> None:
     rates = given_rates(0.2, 0.1)
     assert (rates.p0, rates.p1, rates.method, rates.support) == (0.2, 0.1, "given", "supported")

@@ -120,7 +120,7 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
         assert before.rest[i] == pytest.approx((c - len(code)) * floor / total)
         label = votes.code[i, votes.own[i]]
         joint = before.chance[i, : len(code)] * by.matrix[code, label]
-        rest = before.rest[i] * by.matrix[:, label].mean()
+        rest = before.rest[i] * np.delete(by.matrix[:, label], label).mean()
         np.testing.assert_allclose(after.chance[i, : len(code)], joint / (joint.sum() + rest))
         best = np.sort(after.chance[i, : len(code)])[::-1][:KEPT]
         np.testing.assert_allclose(said.chance[i, : len(best)], best, rtol=1e-6)

@@ -171,6 +171,41 @@ def test_rows_of_many_classes_far_apart_are_of_one_each() -> None:
     assert np.abs(np.diag(found.matrix) - right).max() < 0.03
 
 
+def test_classes_that_few_anchors_show_are_not_said_to_lie_nowhere() -> None:
+    """60 classes apart from each other, of most of which one anchor or none is there."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 60, 6000)
+    x = 12.0 * rng.normal(size=(60, 8))[y] + rng.normal(size=(6000, 8))
+    label = np.where(rng.random(6000) < 0.15, rng.integers(0, 60, 6000), y)
+    row = np.arange(0, 6000, 75)
+    near, _ = nearest(np.float32(x[row]), np.float32(x), 150, exclude=row)
+    near = np.column_stack([row, near])
+    found = transition_matrix(near, label[near], 6000, 60)
+    assert "nowhere" not in found.reason
+    assert np.abs(np.diag(found.matrix) - 0.85).mean() < 0.08
+
+
+def test_rare_classes_among_many_keep_the_rows_of_others_apart() -> None:
+    """Of a matrix that is nearly singular the inverse would take any class for any other."""
+    first = np.full((4, 4), 0.05) + 0.8 * np.eye(4)
+    true = np.arange(4)
+    plain = np.linalg.pinv(0.95 * first + 0.05 / 4)
+    np.testing.assert_array_equal(transition_fit._inverse(first, true), plain)
+    first[3] = first[:3].mean(axis=0) + [0.0, 0.0, -1e-3, 1e-3]
+    inverse = transition_fit._inverse(first, true)
+    assert np.abs(inverse).max() < 10.0 < np.abs(np.linalg.pinv(0.95 * first + 0.05 / 4)).max()
+    assert (first[:3] @ inverse).argmax(axis=1).tolist() == [0, 1, 2]
+
+
+def test_few_steps_find_overlap_for_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a thousand classes, of which no more are paid for."""
+    near, y = clouds(1500, 6, 0)
+    label = np.where(np.random.default_rng(1).random(1500) < 0.2, (y + 1) % 6, y)
+    monkeypatch.setattr(transition_fit, "ALL_WORK", 0)
+    found = transition_matrix(near, label[near], 1500, 6).matrix
+    assert np.abs(found - realized(y, label, 6)).max() < 0.08
+
+
 def test_a_class_of_two_names_has_the_commoner_one() -> None:
     matrix = np.array([[0.8, 0.0, 0.2, 0.0], [0.0, 0.3, 0.1, 0.6]])
     assert transition_fit.commonest(matrix, np.array([0, 1])).tolist() == [0, 3]
@@ -249,7 +284,7 @@ def test_order_of_anchors_changes_nothing(
     near, y = three
     label = corrupt(y, MATRIX, 2)
     mixed = near[np.random.default_rng(0).permutation(len(near))]
-    monkeypatch.setattr(transition_fit, "ITERATIONS", 20)
+    monkeypatch.setattr(transition_fit, "MOST_STEPS", 20)
     one = transition_matrix(near, label[near], len(y), 3)
     other = transition_matrix(mixed, label[mixed], len(y), 3)
     np.testing.assert_array_equal(one.matrix, other.matrix)

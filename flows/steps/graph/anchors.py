@@ -72,11 +72,12 @@ class AnchorPlan:
         return anchor * self.n_groups // self.n_anchors
 
 
-def plan_anchors(pool: Pool, k: int, n_sampled: int, *, rates: bool) -> AnchorPlan:
-    """As many anchors, with lists as long, as `crossfit` needs; or, without `rates`, the audit."""
+def plan_anchors(pool: Pool, k: int, n_sampled: int, n_classes: int) -> AnchorPlan:
+    """As many anchors, with lists as long, as rates of so many classes need; or, of none, the
+    audit."""
     wanted, columns = (AUDIT_ANCHORS, k + 1)
-    if rates:
-        wanted, columns = anchor_plan(pool.n_rows, pool.n_features)
+    if n_classes:
+        wanted, columns = anchor_plan(pool.n_rows, pool.n_features, n_classes)
     return AnchorPlan(min(wanted, n_sampled), min(max(columns, k + 1), pool.n_rows))
 
 
@@ -109,14 +110,14 @@ def anchor_lists(run: Run, graph: PoolGraph) -> dict[str, Any]:
     }
 
 
-def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, rates: bool) -> None:
+def find_anchors(job: Job, pool: Pool, scaling: Scaling, k: int, n_classes: int) -> None:
     """Write the group `anchors`: exact lists, by a search of the whole pool where it is small,
     merged from a search of every part of it otherwise.
 
-    rates : whether noise rates are read off these lists, which takes long ones
+    n_classes : whose noise rates are read off these lists, which takes long ones; 0 for none
     """
     n_sampled = array(job.run.group("samples/anchors"), "row").shape[0]
-    plan = plan_anchors(pool, k, n_sampled, rates=rates)
+    plan = plan_anchors(pool, k, n_sampled, n_classes)
     if 4 * pool.n_rows * pool.n_features <= WHOLE_BYTES:
         writer = _writer(job.run, plan, pool)
         n_chunks = -(-plan.n_anchors // writer.rows)

@@ -52,14 +52,14 @@ def build(
     how: NeighborParams,
     wanted: Wanted,
     *,
-    rates: bool,
+    n_classes: int = 0,
     n_groups: int = 0,
 ) -> Graph:
     """The graph of a pool, built at most `TRIES` times, until its measured recall reaches the
-    target; `rates` are read off the anchors' lists where they are long enough, or mates, where a
-    column makes so many groups."""
-    job.task("anchors", find_anchors, pool, scaling, how.k, rates)
-    mates = job.task("mates", find_mates, pool, how.k, n_groups) if rates else Mates()
+    target; rates of so many classes, if any, are read off the anchors' lists, as are mates, which a
+    column tells where it makes so many groups."""
+    job.task("anchors", find_anchors, pool, scaling, how.k, n_classes)
+    mates = job.task("mates", find_mates, pool, how.k, n_groups) if n_classes else Mates()
     how = replace(how, k=how.k + mates.most)
     pairs = job.task("pairs", find_pairs, pool, scaling, how.k)
     if how.builder != "exact":
