@@ -15,7 +15,7 @@ from flows.report.page.gather import block_recalls, sample, scan
 from flows.report.page.kind import KindPage
 from flows.report.page.render import on_axis, parameters, percent, render
 from flows.report.page.sets import SetsPage
-from flows.report.page.suspects import STRIP, columns, data_issues, exhibits
+from flows.report.page.suspects import STRIP, data_issues, exhibits, shown_columns
 from flows.report.page.two import TwoPage
 from flows.report.rows import Shown
 from pipeline.diagnostics.reliability import Reliability
@@ -75,9 +75,9 @@ def write_page(
     tally = page.tally(report)
     quality = scan(run, tally, rows)
     parts = page.shown(run, report, tally)
-    shown_columns = columns(report)
+    own_columns = shown_columns(report)
     measures = measured(run, report)
-    issues = data_issues(run, report, shown_columns)
+    issues = data_issues(run, report, own_columns)
     others = [one["row"] for one in (*issues["outliers"], *issues["duplicates"])]
     listed = [*(suspect.row for suspect in parts["suspects"]), *others]
     rendered = render(
@@ -91,8 +91,8 @@ def write_page(
         unlabeled=reports.unlabeled(run),
         files=files(run, target),
         recall=pictures.recall(block_recalls(run, report), report),
-        shown_columns=shown_columns,
-        n_left_out=len(report.config.feature_names) - sum(len(one.places) for one in shown_columns),
+        shown_columns=own_columns,
+        n_left_out=len(report.config.feature_names) - sum(len(one.places) for one in own_columns),
         **issues,
         n_files=len({suspect.file for suspect in parts["suspects"]}),
         exhibits=None if shown is None else exhibits(shown, listed),

@@ -11,9 +11,7 @@ from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.pictures import qualities
 from flows.report.page.render import percent, sizes, wrong_in_all
-from flows.report.page.suspects import Suspect, listed
-from flows.steps.graph.lookup import lists_of, pick
-from pipeline.arrays import Int64
+from flows.report.page.suspects import STRIP, listed
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
@@ -28,10 +26,10 @@ class ClassesPage(KindPage):
     template: ClassVar = "classes.html"
 
     def shown(self, run: Run, report: ClassReport, tally: Tally) -> dict[str, Any]:
-        listed = suspects(run, report, tally.suspects)
+        suspects = listed(run, report, tally.suspects, describe, VERDICTS)
         wrong = np.asarray(report.class_noise) * report.class_counts
         codes = sorted(np.argsort(-wrong, kind="stable")[:SHOWN].tolist())
-        pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in listed)
+        pairs = Counter((one.verdict["given"], one.verdict["likely"]) for one in suspects)
         return {
             "verdict": verdict(report),
             "rule": rule(report),
@@ -41,35 +39,29 @@ class ClassesPage(KindPage):
             "confusions": report.confused(CONFUSIONS),
             "doubtful_names": report.doubtful_names(),
             "histogram": qualities(tally.histogram, report.n_label_issues),
-            "suspects": listed,
+            "suspects": suspects,
             "pairs": pairs.most_common(),
             **of_labels(run, report),
         }
 
 
-def suspects(run: Run, report: ClassReport, rows: Int64) -> list[Suspect]:
-    """Some rows of the pool: given, likely and predicted class, and the neighbors' labels."""
-    lists = lists_of(run, report.n_blocks, report.k, rows)
-    columns = ("given_label", "likely_label", "predicted_label", "given_share")
-    stored = zip(*(pick(run, "labels", name, rows).tolist() for name in columns), strict=True)
-    names, verdicts = report.classes, []
-    for i, (given, likely, predicted, share) in enumerate(stored):
-        near = lists["neighbor_label"][i][lists["neighbor"][i] >= 0]
-        votes = np.bincount(near, minlength=len(names))
-        order = sorted(np.flatnonzero(votes), key=lambda code: (-votes[code], code))[:4]
-        verdicts.append(
-            {
-                "given": names[given],
-                "likely": names[likely],
-                "predicted": names[predicted],
-                "given_share": share,
-                "strip": tuple(
-                    1 if y == likely else 0 if y == given else -1 for y in near.tolist()
-                ),
-                "votes": ", ".join(f"{votes[code]} {names[code]}" for code in order),
-            }
-        )
-    return listed(run, report, rows, lists, verdicts)
+VERDICTS = ("given_label", "likely_label", "predicted_label", "given_share")
+
+
+def describe(
+    report: ClassReport, near: list[int], given: int, likely: int, predicted: int, share: float
+) -> dict[str, Any]:
+    """What is said of a suspect: its classes, and its neighbors' labels as a strip and in words."""
+    names, votes = report.classes, Counter(code for code in near if code >= 0)
+    commonest = sorted(votes, key=lambda code: (-votes[code], code))[:4]
+    return {
+        "given": names[given],
+        "likely": names[likely],
+        "predicted": names[predicted],
+        "given_share": share,
+        "strip": [1 if y == likely else 0 if y == given else -1 for y in near[:STRIP] if y >= 0],
+        "votes": ", ".join(f"{votes[code]} {names[code]}" for code in commonest),
+    }
 
 
 def heat_map(run: Run, codes: list[int], names: list[LabelValue]) -> list[list[dict[str, Any]]]:

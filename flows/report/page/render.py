@@ -2,14 +2,12 @@
 
 import re
 import shlex
-from collections.abc import Sequence
 from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from flows.engine.progress import spell
-from flows.engine.results import LabelValue
 from flows.report.lines import predicted_by
 from flows.report.model import PoolReport, Training, was_in_memory
 from pipeline.decision.odds import WeighedVote
@@ -36,8 +34,7 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "thousands": "{:,}".format, "contents": contents}
-    environment.filters |= {"bytes": _bytes, "seconds": spell}
-    environment.filters |= {"strip": label_strip, "class_strip": class_strip}
+    environment.filters |= {"bytes": _bytes, "seconds": spell, "strip": strip}
     page = environment.get_template(template).render(**context)
     return _CONTROLS.sub(lambda match: str(escape(_name(match))), page)
 
@@ -58,17 +55,10 @@ def contents(sections: Markup) -> list[tuple[str, Markup]]:
     return [(anchor, Markup(title)) for anchor, title in _HEADING.findall(sections)]
 
 
-def label_strip(labels: tuple[int, ...], names: Sequence[LabelValue]) -> Markup:
-    """Neighbors' labels, nearest first, as bars: tall for the second of both `names`, short for the
-    first, none where missing."""
-    text = ", ".join("–" if y < 0 else str(names[y]) for y in labels)
-    of_second = f"{sum(y == 1 for y in labels)} of {len(labels)} are {names[1]}"
-    return class_strip(labels, f"{of_second}; nearest first: {text}")
-
-
-def class_strip(labels: tuple[int, ...], text: str) -> Markup:
-    """The same for more classes: tall, 1, for the likely class, short, 0, for the row's own, none
-    for others; `text` says them in words."""
+def strip(labels: list[int], text: str) -> Markup:
+    """Neighbors' labels, nearest first, as bars: tall for 1, of two classes the second, of more the
+    likely one; short for 0, the first, or the row's own; none for others and where missing. `text`
+    says them in words."""
     step = _BAR + _GAP
     bars = {
         value: "".join(

@@ -1,6 +1,6 @@
 """What the page shows of a training on candidate sets."""
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from matplotlib.ticker import FuncFormatter, NullLocator
@@ -10,9 +10,8 @@ from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage
 from flows.report.page.pictures import C, Drawing, axes, drawing
 from flows.report.page.render import percent
-from flows.report.page.suspects import Suspect, listed
-from flows.steps.graph.lookup import lists_of, pick
-from pipeline.arrays import Int64
+from flows.report.page.suspects import listed
+from flows.steps.graph.lookup import pick
 from pipeline.methods.partial_labels import unpack
 from storage.runs.run import Run
 
@@ -28,6 +27,7 @@ class SetsPage(KindPage):
 
     def shown(self, run: Run, report: CandidateReport, tally: Tally) -> dict[str, object]:
         most = np.argsort(-np.array(report.n_predicted), kind="stable")[:SHOWN]
+        suspects = tally.suspects[pick(run, "labels", "is_label_issue", tally.suspects)]
         return {
             "verdict": verdict(report),
             "rule": rule(report),
@@ -37,7 +37,7 @@ class SetsPage(KindPage):
             "agreement": agreement(report),
             "codes": sorted(most.tolist()),
             "pairs": [pair.text() for pair in report.pairs[:PAIRS]],
-            "suspects": suspects(run, report, tally.suspects),
+            "suspects": listed(run, report, suspects, describe, VERDICTS),
             **dict.fromkeys(("next", "whose", "several")),
         }
 
@@ -70,22 +70,21 @@ def facts(report: CandidateReport) -> list[tuple[str, str, str]]:
     ]
 
 
-def suspects(run: Run, report: CandidateReport, rows: Int64) -> list[Suspect]:
-    """Those of some rows whose prediction is none of their candidates."""
-    rows = rows[pick(run, "labels", "is_label_issue", rows)]
-    columns = ("candidates", "predicted_label", "disambiguated_label", "n_neighbors")
-    packed, *stored = (pick(run, "labels", name, rows) for name in columns)
+VERDICTS = ("candidates", "predicted_label", "disambiguated_label", "n_neighbors")
+
+
+def describe(
+    report: CandidateReport, _: list[int], own: list[int], predicted: int, likeliest: int, used: int
+) -> dict[str, Any]:
+    """What is said of a suspect, whose prediction is none of its candidates."""
     names = report.classes
-    verdicts = (
-        {
-            "candidates": [names[code] for code in np.flatnonzero(own)],
-            "predicted": names[predicted],
-            "disambiguated": names[likeliest],
-            "n_neighbors": used,
-        }
-        for own, predicted, likeliest, used in zip(unpack(packed, len(names)), *stored, strict=True)
-    )
-    return listed(run, report, rows, lists_of(run, report.n_blocks, report.k, rows), verdicts)
+    (candidates,) = unpack(np.array([own], np.uint64), len(names))
+    return {
+        "candidates": [names[code] for code in np.flatnonzero(candidates)],
+        "predicted": names[predicted],
+        "disambiguated": names[likeliest],
+        "n_neighbors": used,
+    }
 
 
 def agreement(report: CandidateReport) -> Drawing:

@@ -2,8 +2,9 @@
 outliers, and near duplicates of another label."""
 
 from base64 import b64encode
-from collections.abc import Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,7 @@ from flows.engine.results import LabelValue
 from flows.report.metric import telling
 from flows.report.model import PoolReport
 from flows.report.rows import IMAGES, Shown
-from flows.steps.graph.lookup import ids_of, pick, source_rows
+from flows.steps.graph.lookup import ids_of, lists_of, pick, source_rows
 from flows.steps.ingest.pool import ingested
 from flows.steps.sets.stages import as_read
 from pipeline.arrays import AnyArray, Float32, Int64
@@ -59,7 +60,7 @@ class ShownColumn:
         return ShownCell(value, value)
 
 
-def columns(report: PoolReport) -> list[ShownColumn]:
+def shown_columns(report: PoolReport) -> list[ShownColumn]:
     """The columns to show, those that tell most of the labels first, as far as that is known."""
     coding, names = Coding.of_json(report.config.coding), report.config.feature_names
     of_text = coding.groups(tuple(names))
@@ -142,28 +143,30 @@ def listed(
     run: Run,
     report: PoolReport,
     rows: Int64,
-    lists: dict[str, AnyArray],
-    verdicts: Iterable[dict[str, Any]],
+    describe: Callable[..., dict[str, Any]],
+    columns: Sequence[str],
 ) -> list[Suspect]:
-    """Some rows of the pool with their lists and verdicts, in that order."""
+    """Some rows of the pool, each described by the report, the labels of its neighbors, the nearest
+    first, and these columns of the run's verdicts."""
+    lists = lists_of(run, report.n_blocks, report.k, rows)
+    stored = (pick(run, "labels", name, rows).tolist() for name in columns)
+    verdicts = map(partial(describe, report), lists["neighbor_label"].tolist(), *stored)
     row, quality = (pick(run, "labels", name, rows).tolist() for name in ("row", "label_quality"))
     names = [str(file).rsplit("/", 1)[-1] for file in ingested(run).files]
     files = [names[source] for source in pick(run, "pool", "source_id", rows)]
     nearest = _nearest(run, report, {name: of[:, :NEAREST] for name, of in lists.items()})
-    shown = cells(columns(report), pick(as_read(run), "pool", "x", rows))
+    shown = cells(shown_columns(report), pick(as_read(run), "pool", "x", rows))
     every = zip(row, files, ids_of(run, rows), quality, nearest, shown, verdicts, strict=True)
     return [Suspect(*one) for one in every]
 
 
 def _nearest(run: Run, report: PoolReport, lists: dict[str, AnyArray]) -> list[tuple[Nearest, ...]]:
     """Those of each row, the nearest first."""
-    row, distance = source_rows(run, lists["neighbor"]), lists["distance"]
-    code = lists.get("neighbor_label")
     names = np.array([*report.classes, None], object)  # the last where no label is told
-    label = np.full(row.shape, None) if code is None else names[code]
+    columns = source_rows(run, lists["neighbor"]), names[lists["neighbor_label"]], lists["distance"]
     return [
         tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
-        for of in zip(row.tolist(), label.tolist(), distance.tolist(), strict=True)
+        for of in zip(*(column.tolist() for column in columns), strict=True)
     ]
 
 

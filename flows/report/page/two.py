@@ -13,8 +13,7 @@ from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
 from flows.report.page.pictures import C, Drawing, axes, drawing, named_at_right
 from flows.report.page.render import on_axis, percent, sizes, wrong_in_all
-from flows.report.page.suspects import Suspect, listed
-from flows.steps.graph.lookup import lists_of, pick
+from flows.report.page.suspects import STRIP, listed
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
 from pipeline.decision.threshold import vote_table
@@ -57,7 +56,7 @@ class TwoPage(KindPage):
             "rates": self.rates([("", report)]),
             "range": honest_range(report),
             "histogram": histogram(report, tally.histogram),
-            "suspects": suspects(run, report, tally.suspects),
+            "suspects": listed(run, report, tally.suspects, describe, VERDICTS),
             **of_labels(run, report),
         }
 
@@ -173,16 +172,17 @@ def estimates(report: TrainReport) -> list[tuple[str, bool, NoiseRates]]:
     return [(METHODS.get(name, name), name == chosen, report.estimates[name]) for name in names]
 
 
-def suspects(run: Run, report: TrainReport, rows: Int64) -> list[Suspect]:
-    """Some rows of the pool: given and predicted codes, and the neighbors' labels."""
-    lists = lists_of(run, report.n_blocks, report.k, rows)
-    columns = ("given_label", "predicted_label", "eta_corr")
-    stored = zip(*(pick(run, "labels", name, rows).tolist() for name in columns), strict=True)
-    verdicts = (
-        {"given": given, "predicted": predicted, "share": share, "labels": tuple(near.tolist())}
-        for (given, predicted, share), near in zip(stored, lists["neighbor_label"], strict=True)
-    )
-    return listed(run, report, rows, lists, verdicts)
+VERDICTS = ("given_label", "predicted_label", "eta_corr")
+
+
+def describe(
+    report: TrainReport, near: list[int], given: int, predicted: int, share: float
+) -> dict[str, Any]:
+    """What is said of a suspect: its codes, and its neighbors' labels as a strip and in words."""
+    strip, names = near[:STRIP], report.label_values
+    text = ", ".join("–" if y < 0 else str(names[y]) for y in strip)
+    votes = f"{strip.count(1)} of {len(strip)} are {names[1]}; nearest first: {text}"
+    return {"given": given, "predicted": predicted, "share": share, "strip": strip, "votes": votes}
 
 
 def honest_range(report: TrainReport) -> Drawing | None:

@@ -118,7 +118,6 @@ def _write(
     random = (draws["suspect_draw"] >= 0) | (draws["row_draw"] >= 0)
     pair[random | ~columns["is_label_issue"]] = -1  # looked at one by one
     pair[pair < 0] = -1 - np.arange((pair < 0).sum())
-    lists["neighbor_label"] = labels_of(lists["neighbor"], lists["neighbor_label"])
     group = review.alike(row, pair, lists["neighbor"], LARGEST_GROUP)
     columns["row"] = source_rows(trained, columns["row"])
     lists["neighbor"] = source_rows(trained, lists["neighbor"])

@@ -47,7 +47,8 @@ def places(pool: Pool, rows: Int64) -> dict[int, int]:
 
 
 def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray]:
-    """The k nearest of each row, from whichever block it is at home in."""
+    """The k nearest of each row, from whichever block it is at home in; -1 for the label of an
+    empty place, whatever the type of the stored ones."""
     lists: dict[str, AnyArray] = {
         "neighbor": np.full((len(rows), k), -1, np.int64),
         "distance": np.full((len(rows), k), np.nan, np.float32),
@@ -68,4 +69,5 @@ def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray
             break
     if missing.any():
         raise StorageError(f"{run.location.url}: graph lacks rows of the pool; train again")
+    lists["neighbor_label"][lists["neighbor"] < 0] = -1
     return lists
