@@ -26,11 +26,11 @@ from selenium.webdriver.support.select import Select
 from flows.cli import main
 from flows.report.kinds import TrainReport
 from flows.report.page.build import write_page
-from flows.report.page.gather import BlockRecall
 from flows.report.page.pictures import recall
 from flows.report.page.render import on_axis
 from flows.report.rows import shown_of
 from flows.score import score
+from pipeline.knn.lists import Recall
 from storage.runs.run import Run
 
 NASTY = "<script>alert(1)</script>"
@@ -179,7 +179,7 @@ def test_one_feature_from_several_files(tmp_path: Path) -> None:
 
 
 def test_recall_of_very_many_blocks_is_drawn_without_intervals() -> None:
-    blocks = [BlockRecall(i, i / 300, (0.0, 1.0)) for i in range(300)]
+    blocks = [(i, Recall(i / 300, (0.0, 1.0), 9)) for i in range(300)]
     report = TrainReport.model_construct(target_recall=0.95)
     few, many = (recall(blocks[:n], report) for n in (10, 300))
     assert few is not None

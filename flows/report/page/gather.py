@@ -1,7 +1,5 @@
 """What the page shows beyond report.json, read from a finished run part by part."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import zarr
 
@@ -13,7 +11,7 @@ from flows.steps.ingest.pool import ingested
 from flows.steps.ingest.transform import transform
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import Greatest
-from pipeline.knn.lists import summarize
+from pipeline.knn.lists import Recall, summarize
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
@@ -46,15 +44,6 @@ class Tally:
         self.worst[0].see(every, 1.0 - quality.astype(np.float64))
 
 
-@dataclass(frozen=True)
-class BlockRecall:
-    """Recall of the anchors at home in one block."""
-
-    block: int
-    recall: float
-    interval: tuple[float, float]
-
-
 def scan(run: Run, tally: Tally, sampled: Int64) -> Float32:
     """Show the verdicts to a tally, in one pass; (row,) label quality of those `sampled`."""
     quality = np.empty(len(sampled), np.float32)
@@ -75,16 +64,14 @@ def sample(run: Run) -> tuple[Int64, Float32]:
     return read_array(group, "row", rows), x
 
 
-def block_recalls(run: Run, report: PoolReport) -> list[BlockRecall]:
-    """Recall of every block that anchors are at home in, lowest first."""
+def block_recalls(run: Run, report: PoolReport) -> list[tuple[int, Recall]]:
+    """Every block that anchors are at home in, with their recall, lowest first."""
     audit = last_attempt(AUDIT, report.steps)
-    if audit is None:
-        return []
-    listed = []
-    for name, record in run.ledger.records(audit).items():
-        recalls = np.asarray(result_of(record, Audited).recall, np.float64)
-        if not len(recalls):
-            continue
-        recall, number = summarize(recalls), int(name.rsplit("-", 1)[1])
-        listed.append(BlockRecall(number, recall.value, recall.interval))
-    return sorted(listed, key=lambda block: (block.recall, block.block))
+    records = {} if audit is None else run.ledger.records(audit)
+    recalls = {name: result_of(record, Audited).recall for name, record in records.items()}
+    every = [
+        (int(name.rsplit("-", 1)[1]), summarize(np.asarray(of_block, np.float64)))
+        for name, of_block in recalls.items()
+        if of_block
+    ]
+    return sorted(every, key=lambda block: (block[1].value, block[0]))

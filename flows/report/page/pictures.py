@@ -12,14 +12,14 @@ from markupsafe import Markup, escape
 from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import MaxNLocator
 
 from flows.report.model import PoolReport, Training
-from flows.report.page.gather import BlockRecall
 from flows.report.page.render import percent
 from pipeline.arrays import Float32, Int64
 from pipeline.diagnostics.pca import principal_plane
 from pipeline.diagnostics.reliability import Reliability
+from pipeline.knn.lists import Recall
 from storage.errors import amount
 
 C = {
@@ -69,7 +69,6 @@ _STYLE: Any = {
 class Drawing:
     """A figure for the page."""
 
-    name: str
     title: str
     caption: str
     """What a reader should see in it; shown below."""
@@ -109,13 +108,20 @@ def drawing(figure: Figure, name: str, title: str, caption: str, text: str) -> D
         f'<title id="{name}-t">{escape(title)}</title><desc id="{name}-d">{escape(text)}</desc>'
     )
     svg = re.sub(r"^<svg\b[^>]*>", lambda _: opening, svg, count=1)
-    return Drawing(name, title, caption, text, Markup(svg))
+    return Drawing(title, caption, text, Markup(svg))
 
 
 def named_at_right(ax: Axes, name: str, y: float, color: str) -> None:
     """Write what a line across the figure is above its right end."""
     there: dict[str, Any] = {"xycoords": ("axes fraction", "data"), "textcoords": "offset points"}
     ax.annotate(name, (1.0, y), (0, 4), ha="right", color=color, **there)
+
+
+def count_rows(ax: Axes, figure: Figure) -> None:
+    """The height of bars of two kinds is a number of training rows; the kinds are named below."""
+    ax.yaxis.set_major_formatter("{x:,.0f}")
+    ax.set_ylabel("training rows")
+    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
 
 
 def k_curve(report: Training) -> Drawing:
@@ -148,11 +154,9 @@ def qualities(histogram: Int64, issues: int) -> Drawing:
         ax.bar(middle[low], histogram[low], width, color=C["accent"], label="suspect")
         ax.bar(middle[~low], histogram[~low], width, color=C["one"], label="not suspect")
         ax.set_yscale("symlog", linthresh=10)
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        count_rows(ax, figure)
         ax.set_xlim(-0.01, 1.01)
         ax.set_xlabel("label quality, P(the given label is the true one)")
-        ax.set_ylabel("training rows")
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
         n = int(histogram.sum())
         text = f"{issues:,} of {n:,} rows have a label quality below one half."
         caption = f"{text} The scale of rows is logarithmic."
@@ -233,13 +237,13 @@ def pool(x: Float32, quality: Float32) -> Drawing:
         return drawing(figure, "pool", "The pool, seen flat", caption, text)
 
 
-def recall(blocks: Sequence[BlockRecall], report: PoolReport) -> Drawing | None:
+def recall(blocks: Sequence[tuple[int, Recall]], report: PoolReport) -> Drawing | None:
     """Recall of each block, lowest first; None where there are no two to compare."""
     if len(blocks) < 2:
         return None
     at = np.arange(1, len(blocks) + 1)
-    value = np.array([block.recall for block in blocks])
-    low, high = np.array([block.interval for block in blocks]).T
+    value = np.array([recall.value for _, recall in blocks])
+    low, high = np.array([recall.interval for _, recall in blocks]).T
     target = report.target_recall
     many = len(blocks) > MANY
     with axes("recall", height=3.6) as (ax, figure):
@@ -253,10 +257,10 @@ def recall(blocks: Sequence[BlockRecall], report: PoolReport) -> Drawing | None:
         ax.set_xlim(0.2, len(blocks) + 0.8)
         ax.xaxis.set_major_locator(MaxNLocator(8, integer=True, min_n_ticks=1))
         ax.set(xlabel="blocks, lowest recall first", ylabel="share of true neighbors found")
-        worst = blocks[0]
+        block, worst = blocks[0]
         text = (
-            f"{amount(len(blocks), 'block')}; the lowest recall is {worst.recall:.4f} in block "
-            f"{worst.block}, from {worst.interval[0]:.4f} to {worst.interval[1]:.4f}; the median "
+            f"{amount(len(blocks), 'block')}; the lowest recall is {worst.value:.4f} in block "
+            f"{block}, from {worst.interval[0]:.4f} to {worst.interval[1]:.4f}; the median "
             f"is {float(np.median(value)):.4f}; the target is {target:g}."
         )
         bars = "" if many else " Bars are 95 % intervals, wide where few rows were audited."

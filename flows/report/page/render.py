@@ -6,6 +6,7 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
+from rich.filesize import decimal
 
 from flows.engine.progress import spell
 from flows.report.lines import predicted_by
@@ -34,7 +35,7 @@ def render(template: str, **context: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"percent": percent, "thousands": "{:,}".format, "contents": contents}
-    environment.filters |= {"bytes": _bytes, "seconds": spell, "strip": strip}
+    environment.filters |= {"bytes": decimal, "seconds": spell, "strip": strip}
     page = environment.get_template(template).render(**context)
     return _CONTROLS.sub(lambda match: str(escape(_name(match))), page)
 
@@ -73,15 +74,6 @@ def strip(labels: list[int], text: str) -> Markup:
         'aria-label="{text}"><title>{text}</title><path class="one" d="{one}"/>'
         '<path class="zero" d="{zero}"/></svg>'
     ).format(w=len(labels) * step, h=_TALL, text=text, one=bars[1], zero=bars[0])
-
-
-def _bytes(size: int) -> str:
-    value = float(size)
-    for unit in ("bytes", "kB", "MB", "GB"):
-        if value < 1000 or unit == "GB":
-            return f"{value:,.0f} {unit}" if unit == "bytes" else f"{value:,.1f} {unit}"
-        value /= 1000
-    raise AssertionError("unreachable")
 
 
 def percent(value: float) -> str:

@@ -3,7 +3,7 @@
 from typing import Any, ClassVar
 
 import numpy as np
-from matplotlib.ticker import FuncFormatter, NullLocator
+from matplotlib.ticker import NullLocator
 
 from flows.report.kinds import CandidateReport
 from flows.report.page.gather import Tally
@@ -99,7 +99,7 @@ def agreement(report: CandidateReport) -> Drawing:
         ax.set_xscale("log")
         ax.set_xticks(stops[::2], [str(stop) for stop in stops[::2]])
         ax.xaxis.set_minor_locator(NullLocator())
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: percent(value)))
+        ax.yaxis.set_major_formatter(lambda value, _: percent(value))
         ax.set_xlabel("T, most neighbors looked at")
         ax.set_ylabel("answers among the row's own candidates")
         text = "; ".join(

@@ -6,12 +6,12 @@ from typing import Any, ClassVar
 import numpy as np
 import zarr
 from matplotlib.axes import Axes
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from flows.report.kinds.two import TrainReport, served
 from flows.report.page.gather import Tally
 from flows.report.page.kind import KindPage, of_labels
-from flows.report.page.pictures import C, Drawing, axes, drawing, named_at_right
+from flows.report.page.pictures import C, Drawing, axes, count_rows, drawing, named_at_right
 from flows.report.page.render import on_axis, percent, sizes, wrong_in_all
 from flows.report.page.suspects import STRIP, listed
 from pipeline.arrays import Float32, Int64
@@ -232,10 +232,8 @@ def histogram(report: TrainReport, votes: Int64) -> Drawing:
         _marks(ax, report, top)
         ax.set_xlim(-0.02, 1.02)
         ax.yaxis.set_major_locator(MaxNLocator(4, integer=True))
-        ax.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
+        count_rows(ax, figure)
         ax.set_xlabel(f"η_corr, share of the k neighbors {named[1]}")
-        ax.set_ylabel("training rows")
-        figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=8.5)
         shares = eta[votes.sum(axis=1) > 0]
         share = votes.sum(axis=1)[eta >= report.threshold].sum() / max(1, votes.sum())
         text = (
