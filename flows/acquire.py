@@ -105,7 +105,6 @@ def _acquire(
     job: Job, source: Source, params: AcquireParams, oracle: Oracle | None
 ) -> dict[str, Any]:
     """The steps, in order."""
-    job.verify()
     ingested = job.task("ingest", ingest, source, path="pool", scale=params.scale, seed=params.seed)
     x, neighbor = _graph(job, ingested, params)
     values = tuple(ingested.label_values or ())

@@ -85,7 +85,6 @@ def _is_fixed(trained: Trained, params: CertifyParams) -> bool:
 
 def _certify(job: Job, trained: Trained, design: Design, params: CertifyParams) -> CertifyReport:
     """The steps, in order."""
-    job.verify()
     source = trained.report
     graph, n_classes = PoolGraph(trained.pool(), source.n_blocks), len(source.class_counts)
     by = design, source.verdicts(), n_classes, params.seed

@@ -133,7 +133,6 @@ def _understood(folder: Run, params: TrainParams) -> tuple[Health | None, Coding
 
 def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     """The steps, in order."""
-    job.verify()
     seed, labels = params.seed, labels_of(source)
     ingested = labels.ingest(job, source, params)
     pool = ingested.pool(job.run, "pool")

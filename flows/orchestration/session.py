@@ -55,11 +55,13 @@ def job_of(
     reporter: Reporter,
     check: Callable[[Mapping[str, Any]], None] = lambda _: None,
 ) -> Iterator[Job]:
-    """The job of a run that is `claimed`, on what `work`, in core seconds, is worth."""
+    """The job of a run that is `claimed`, what is done of it verified, on what `work`, in core
+    seconds, is worth."""
     with (
         claimed(run, describe, check, reporter) as owned,
         open_job(owned, fitting(compute, work), reporter) as job,
     ):
+        job.verify()
         yield job
 
 

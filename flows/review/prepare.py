@@ -49,7 +49,6 @@ def prepared(trained: Trained, params: ReviewParams, reporter: Reporter) -> Run:
 
 
 def _prepare(job: Job, trained: Trained, params: ReviewParams) -> None:
-    job.verify()
     report = trained.report
     graph, n_classes = PoolGraph(trained.pool(), report.n_blocks), len(report.label_values)
     job.task("order", order_review, graph, n_classes, report.k, report.verdicts(), params)

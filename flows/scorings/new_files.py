@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager
 
 from flows.engine.cluster import Workers, address_of, fitting
 from flows.engine.progress import Reporter
 from flows.options.params import Compute, ScoreParams
-from flows.report.model import NewFilesReport, ScoredFile, Scoring
+from flows.report.model import NewFilesReport, ScoredFile
 from flows.scorings.scored import Finished, identity, score_source
 from flows.steps.queries.scoring import SCORING, exported
 from storage.errors import InputError, amount
@@ -46,11 +46,14 @@ def score_new_files(trained: Finished, params: ScoreParams, reporter: Reporter) 
     skipped = len(targets) - len(new) - len(refused)
     reporter.say(f"{folder}: {amount(len(new), 'new file')}, {skipped:,} skipped: scored before")
     reports = []
-    for file, report in _scored(trained, new, targets, params, reporter):
-        if isinstance(report, InputError):
-            refused.append(str(report))
-        else:
-            reports.append(ScoredFile(source=bare(file), **report.model_dump(mode="json")))
+    with _one_cluster(trained, new, params, reporter) as compute:
+        for file, opened in new:
+            reporter.say(f"scoring {file}")
+            try:
+                report = score_source(trained, opened, targets[file], compute, reporter)
+                reports.append(ScoredFile(source=bare(file), **report.model_dump(mode="json")))
+            except InputError as error:
+                refused.append(str(error))
     if refused:
         more = f"; and {len(refused) - SHOWN} more" if len(refused) > SHOWN else ""
         raise InputError(
@@ -88,15 +91,13 @@ def _targets(folder: str, out: str) -> dict[str, str]:
     return targets
 
 
-def _scored(
-    trained: Finished,
-    new: list[tuple[str, Source]],
-    targets: dict[str, str],
-    compute: Compute,
-    reporter: Reporter,
-) -> Iterator[tuple[str, Scoring | InputError]]:
-    """(file, its report or why it has none) of each new file; all on one cluster."""
+@contextmanager
+def _one_cluster(
+    trained: Finished, new: list[tuple[str, Source]], compute: Compute, reporter: Reporter
+) -> Iterator[Compute]:
+    """Where all files are scored, if there are any."""
     if not new:
+        yield compute
         return
     compute = fitting(compute, trained.work(opened for _, opened in new))
     with closing(Workers(compute, reporter)) as workers:
@@ -104,9 +105,4 @@ def _scored(
         if client is not None and address_of(compute) is None:
             here = {"scheduler": client.scheduler.address, "workers": None}
             compute = compute.model_copy(update=here)
-        for file, opened in new:
-            reporter.say(f"scoring {file}")
-            try:
-                yield file, score_source(trained, opened, targets[file], compute, reporter)
-            except InputError as error:
-                yield file, error
+        yield compute

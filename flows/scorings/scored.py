@@ -112,11 +112,11 @@ class Finished:
             coding=Coding.of_json(config.coding),
         )
 
-    def config_for(self, source: Source) -> dict[str, Any]:
+    def config_for(self, source: Source, rows: str | None = None) -> dict[str, Any]:
         """What the run.json of a scoring says; reads the source once for its digest."""
         more: dict[str, Any] = {"all_classes": True} if self.all_classes else {}
-        if source.label_name is not None:
-            more["candidates"] = source.label_name
+        more |= {} if source.label_name is None else {"candidates": source.label_name}
+        more |= {} if rows is None else {"rows": rows}
         return describe({"training": self.report.rule_digest, **more}, source)
 
     def work(self, sources: Iterable[Source]) -> float:
@@ -232,25 +232,19 @@ def identity(config: Mapping[str, Any]) -> str:
 
 
 def score_source(
-    trained: Finished, source: Source, out: str, compute: Compute, reporter: Reporter
-) -> Scoring:
-    """Score a source and write the Parquet file `out`; only write it where it was scored before."""
-    config = trained.config_for(source)
-    name = identity(config)
-    folder = trained.run.below(f"scores/{name}")
-    return score_into(folder, trained, source, config, out, compute, reporter)
-
-
-def score_into(
-    folder: Run,
     trained: Finished,
     source: Source,
-    config: Mapping[str, Any],
     out: str,
     compute: Compute,
     reporter: Reporter,
+    rows: str | None = None,
 ) -> Scoring:
-    """Score a source, its steps kept in a folder, and write the Parquet file `out`."""
+    """Score a source and write the Parquet file `out`; only write it where it was scored before.
+
+    rows : of the training's own source, their name, which is that of their folder too
+    """
+    config = trained.config_for(source, rows)
+    folder = trained.run.below(rows or f"scores/{identity(config)}")
     report = reports.finished(folder, reports.scoring)
     if report is None:
         model, work = trained.model(), trained.work([source])
@@ -266,7 +260,6 @@ def score_into(
 
 def _score(job: Job, source: Source, model: searching.Model, training: PoolReport) -> Scoring:
     """The steps, in order."""
-    job.verify()
     by = features_of(model.run)
     if by is None:
         as_read = ingested(model.run).scaling
@@ -315,9 +308,6 @@ def predict_unlabeled(
 
     Raises as `knnoise score` does.
     """
-    rows = source.unlabeled()
-    config = trained.config_for(rows)
-    config["parameters"] = {**config["parameters"], "rows": UNLABELED}
+    rows, out = source.unlabeled(), trained.run.location.path(UNLABELED_TABLE)
     reporter.say(f"{amount(trained.report.n_unlabeled, 'row')} without a label: given one now")
-    folder, out = trained.run.below(UNLABELED), trained.run.location.path(UNLABELED_TABLE)
-    return score_into(folder, trained, rows, config, out, compute, reporter)
+    return score_source(trained, rows, out, compute, reporter, UNLABELED)
