@@ -231,7 +231,12 @@ def cli() -> None:
     """Learn from wrongly labeled rows: noise rates, scores, suspect labels."""
 
 
-@_command(cli, "train", "estimate noise rates and find suspect labels", of_model("TrainParams"))
+def _flow(name: str, text: str, **more: bool) -> Callable[[Callable[..., Called]], None]:
+    """Register a function as a command that has the parameters of a flow."""
+    return _command(cli, name, text, of_model(f"{name.capitalize()}Params", **more))
+
+
+@_flow("train", "estimate noise rates and find suspect labels")
 def _train(**params: Any) -> Called:
     from flows.orchestration.run_folders import to_make
 
@@ -245,12 +250,7 @@ def _train(**params: Any) -> Called:
     return report, text + f"results: {params['run']}\n"
 
 
-@_command(
-    cli,
-    "check",
-    "look at a source: what is understood, and what is suspicious",
-    of_model("CheckParams", tells=False),
-)
+@_flow("check", "look at a source: what is understood, and what is suspicious", tells=False)
 def _check(**params: Any) -> Called:
     from flows.intake.health import Health
     from flows.intake.preflight import command, run_check
@@ -261,7 +261,7 @@ def _check(**params: Any) -> Called:
     return content, f"{health}{more}"
 
 
-@_command(cli, "score", "score new rows with a finished run", of_model("ScoreParams"))
+@_flow("score", "score new rows with a finished run")
 def _score(**params: Any) -> Called:
     if params["out"] == STDOUT:
         return _scores_to_stdout(params)
@@ -274,11 +274,10 @@ def _score(**params: Any) -> Called:
     return report, score_text(scoring(report))
 
 
-@_command(
-    cli,
+@_flow(
     "clean",
     "write what a run was trained on for other models, without the suspect labels",
-    of_model("CleanParams", tells=False),
+    tells=False,
 )
 def _clean(**params: Any) -> Called:
     from flows.clean import CleanReport, clean_text, run_clean
@@ -302,12 +301,7 @@ def _scores_to_stdout(params: dict[str, Any]) -> Called:
     return report, score_text(scoring(report))
 
 
-@_command(
-    cli,
-    "certify",
-    "bound the error of a finished run without held-out rows",
-    of_model("CertifyParams"),
-)
+@_flow("certify", "bound the error of a finished run without held-out rows")
 def _certify(**params: Any) -> Called:
     report = _call("certify", params)
     from flows.report.certificate import CertifyReport, certify_text
@@ -315,7 +309,7 @@ def _certify(**params: Any) -> Called:
     return report, certify_text(CertifyReport.model_validate(report))
 
 
-@_command(cli, "review", "check suspect labels on a page of this host", of_model("ReviewParams"))
+@_flow("review", "check suspect labels on a page of this host")
 def _review(**params: Any) -> Called:
     from flows.review import review_text, run_review
 
@@ -323,9 +317,7 @@ def _review(**params: Any) -> Called:
     return result, review_text(result)
 
 
-@_command(
-    cli, "acquire", "buy the few labels of a pool that are worth most", of_model("AcquireParams")
-)
+@_flow("acquire", "buy the few labels of a pool that are worth most")
 def _acquire(**params: Any) -> Called:
     result = _call("acquire", params)
     from flows.acquire import acquire_text
@@ -333,8 +325,10 @@ def _acquire(**params: Any) -> Called:
     return result, acquire_text(result)
 
 
-def _check_page(html: str) -> None:
+def _check_page(html: str | None) -> None:
     """Refuse a page that cannot be made or written, before anything is read for it."""
+    if html is None:
+        return
     needs("report", "--html")
     from storage.export import check_target
 
@@ -411,38 +405,29 @@ _submit_command("score", "nightly")
 @click.option("--show-column", metavar="NAME", help="the column of it to show: texts or images")
 @path("--image-root", "DIR", "folder below which the images lie")
 def _report(run: str, html: str | None, **more: str | None) -> Called:
-    if html is not None:
-        _check_page(html)
-    from flows.report.content import load_any, train_text
+    _check_page(html)
+    from flows.report.content import load_any, train_text, unlabeled
+    from flows.report.review import measured
     from storage.runs.run import Run, below
 
     folder = Run.of(_latest(run))
     report = load_any(folder)
-    if html is None:
-        if any(more.values()):
-            raise InputError("--scores, --truth and --show are for the page: give --html FILE too")
+    if html is not None:
+        from flows.report.page.build import write_page
+        from flows.report.rows import shown_of
+        from flows.report.truth import reliability
+
+        checked = reliability(report, *map(more.get, ("scores", "truth", "truth_column")))
+        rows = map(more.get, ("show", "show_column", "image_root"))
+        write_page(folder, html, checked, shown_of(folder, report.n_source_rows, *rows))
+    elif any(more.values()):
+        raise InputError("--scores, --truth and --show are for the page: give --html FILE too")
+    else:
         folder.check(below())
-        return report.as_json(), train_text(report) + _besides(folder, report)
-    from flows.report.page.build import write_page
-    from flows.report.rows import shown_of
-    from flows.report.truth import reliability
-
-    checked = reliability(report, more["scores"], more["truth"], more["truth_column"])
-    shown = shown_of(
-        folder, report.n_source_rows, more["show"], more["show_column"], more["image_root"]
-    )
-    write_page(folder, html, checked, shown)
-    return report.as_json(), train_text(report) + _besides(folder, report) + f"page: {html}\n"
-
-
-def _besides(run: Any, report: Any) -> str:
-    """What is known of rows without a label, and what people said of labels, if anything."""
-    from flows.report.content import unlabeled
-    from flows.report.review import measured
-
-    measures = measured(run, report)
-    lines = [*unlabeled(run), *([] if measures is None else ["", *measures.sentences()])]
-    return "\n".join([*lines, ""]) if lines else ""
+    measures = measured(folder, report)
+    lines = [*unlabeled(folder), *([] if measures is None else ["", *measures.sentences()])]
+    lines += [] if html is None else [f"page: {html}"]
+    return report.as_json(), train_text(report) + "".join(f"{line}\n" for line in lines)
 
 
 @_command(cli, "settings", "print the settings of a training as a file for --config")
@@ -466,8 +451,7 @@ def _settings(run: str) -> Called:
 @click.argument("after", metavar="RUN_B", shell_complete=completed("DIR"))
 @path("--html", "FILE", "also write it as one self-contained page")
 def _compare(before: str, after: str, html: str | None) -> Called:
-    if html is not None:
-        _check_page(html)
+    _check_page(html)
     from flows.report.compare import compare, compare_text
 
     runs = _latest(before), _latest(after)
