@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -68,18 +69,15 @@ def run_acquire(params: AcquireParams) -> dict[str, Any]:
         raise InputError(
             f"--run {params.run}: labels that are bought are kept on this host; give a folder of it"
         )
-    with_labels = params.label_column is not None
-    oracles = {"--oracle": params.oracle, "--label-column": params.label_column}
-    given = [name for name, value in oracles.items() if value is not None]
-    given += ["--page"] if params.page else []
-    if len(given) > 1:
-        raise InputError(f"{' and '.join(given)}: give one of them, each is an oracle")
+    oracles = [word.split()[0] for word in params.given("oracle", "label_column", "page")]
+    if len(oracles) > 1:
+        raise InputError(f"{' and '.join(oracles)}: give one of them, each is an oracle")
     for word in () if params.page else params.given(*Paged.model_fields, "label_values"):
         raise InputError(f"{word.split()[0]} is for the page: give --page too, or leave it out")
     opened = open_source(
         params.source,
         label_column=params.label_column,
-        with_labels=with_labels,
+        with_labels=params.label_column is not None,
         dialect=params.dialect(),
         columns=replace(params.columns(), encodable=False),
         coding=Coding(parse=params.parsing()),
@@ -118,23 +116,20 @@ def _acquire(
             take(file, job.run.location.path(WANTED), "wanted", overrule=False, ids=ids)
         except InputError as error:
             raise InputError(f"{error}; or remove it, and what was filled in") from error
-    if values:
-        oracle = column_oracle(job.run, values)
+    oracle = column_oracle(job.run, values) if values else oracle
     desk = Purchases(file, job.run, oracle, ids)
     left = params.budget - len(desk.known())
+    on_page = params.page and left > 0
     answer, waiting = None, 0
     try:
-        if params.page and left > 0:
-            with people(desk, source, x, neighbor, params) as asking:
-                desk.oracle = asking
-                answer = desk.buy(x, neighbor, left, params)
-        else:
+        with people(desk, x, neighbor, params) if on_page else nullcontext(oracle) as desk.oracle:
             answer = desk.buy(x, neighbor, left, params)
     except Waiting as wanted:
         waiting = len(wanted.rows)
-    if answer is None and desk.known():
-        rows = np.array(sorted(desk.known()), np.int64)
-        answer = Bought(rows, np.array([desk.known()[row] for row in rows.tolist()]), None, None)
+    known = desk.known()
+    if answer is None and known:
+        row, code = zip(*sorted(known.items()), strict=True)
+        answer = Bought(np.array(row, np.int64), np.array(code), None, None)
     run = job.run.location
     if answer is not None:
         write_labels(run.path(PREDICTED), desk, predict(x, x, answer))
@@ -142,9 +137,9 @@ def _acquire(
     return {
         "n_rows": ingested.n_rows,
         "budget": params.budget,
-        "n_known": len(desk.known()),
-        "n_bought": len(desk.known()) - n_before,
-        "label_counts": Counter(str(desk.values[code]) for code in desk.known().values()),
+        "n_known": len(known),
+        "n_bought": len(known) - n_before,
+        "label_counts": Counter(str(desk.values[code]) for code in known.values()),
         "n_wanted": waiting,
         "mode": params.mode,
         "scale": f"{ingested.scale}: {ingested.scale_reason}",

@@ -176,16 +176,13 @@ def _exhibit(
 ) -> tuple[Exhibit, Int64]:
     """What is shown of the rows of a list and their neighbors, and their numbers."""
     wanted = np.concatenate([desk.queue["row"], desk.queue["neighbor"].ravel()])
-    report = trained.report
     wanted = wanted[wanted >= 0]
-    n_rows, place = report.n_source_rows, None
-    if n_rows > report.n_rows:
-        place = places(trained.pool(), wanted)
+    n_rows = trained.report.n_source_rows
+    place = places(trained.pool(), wanted) if n_rows > trained.report.n_rows else None
     source = None if params.show or params.image_shape else SourceTable.of(trained, wanted)
     if source is not None and source.trouble:
         reporter.say(source.trouble)
-    names = list(report.config.feature_names)
-    return exhibit_of(trained.run, names, n_rows, params, source, place), wanted
+    return exhibit_of(trained.run, n_rows, params, source, place), wanted
 
 
 def _export_tasks(trained: Trained, desk: Desk, exhibit: Exhibit, rows: Int64, target: str) -> int:

@@ -140,7 +140,8 @@ class Purchases:
         """(row,) codes of the labels of rows; every label is on the disk before it is used."""
         wanted = rows.tolist()
         if self.oracle is None:
-            self._want(wanted)
+            columns = {"row": pa.array(wanted), "label": pa.nulls(len(wanted), pa.string())}
+            write_columns(self.run.location.path(WANTED), with_ids(columns, self.ids))
             raise Waiting(wanted)
         self.run.location.replace(BATCH, json.dumps({"rows": wanted}).encode())
         labels = self.oracle(wanted)
@@ -160,11 +161,6 @@ class Purchases:
                 given = [Asked(row, None, "wanted", False) for row in some]
                 self.file.add(Answer.now(given, label, "oracle"))
         return np.array([self._code(label) for label in labels if label is not None], np.int64)
-
-    def _want(self, rows: list[int]) -> None:
-        empty = pa.nulls(len(rows), pa.string())
-        columns = {"row": pa.array(rows), "label": empty}
-        write_columns(self.run.location.path(WANTED), with_ids(columns, self.ids))
 
 
 def write_labels(target: str, desk: Purchases, predicted: Int64) -> None:

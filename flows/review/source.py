@@ -132,7 +132,6 @@ class Exhibit:
 
 def exhibit_of(
     run: Run,
-    names: list[str],
     n_rows: int,
     params: Paged,
     source: SourceTable | None = None,
@@ -140,11 +139,10 @@ def exhibit_of(
 ) -> Exhibit:
     """What is shown of rows; `InputError` where they cannot be shown as asked.
 
-    names : of the features, which are in the run's pool
     source : shows the rows where nobody asks for something else
     place : of a row in the pool, where rows of the source were left out
     """
-    shape = None
+    shape, names = None, run.config()["feature_names"]
     if params.image_shape is not None:
         height, width = map(int, params.image_shape.split("x"))
         if height * width != len(names):

@@ -16,7 +16,6 @@ from pipeline.arrays import Float32, Int64
 from pipeline.knn.distance import list_distance
 from storage.arrays.groups import Arrays
 from storage.errors import InputError, amount
-from storage.sources.base import Source
 from storage.sources.values.labels import Label, label_value
 
 LOOK_SECONDS = 0.1
@@ -27,7 +26,7 @@ CLOSING_SECONDS = 2.0
 
 @contextmanager
 def people(
-    bought: Purchases, source: Source, x: Float32, neighbor: Int64, params: AcquireParams
+    bought: Purchases, x: Float32, neighbor: Int64, params: AcquireParams
 ) -> Iterator[Oracle]:
     """A page that asks for labels of those that are known, and those that are given; open for as
     long as labels are bought.
@@ -46,7 +45,7 @@ def people(
             f"{amount(len(labels), 'label')} that people can give; name them: --label-values cat "
             "--label-values dog"
         )
-    exhibit = exhibit_of(bought.run, list(source.feature_names), len(x), params)
+    exhibit = exhibit_of(bought.run, len(x), params)
     nothing = questions(np.empty(0, np.int64), x, neighbor, {})
     desk = Desk(nothing, bought.file, labels, params.budget, 0.0, optional=False, waiting=True)
     with Page(exhibit, desk, params) as page:
