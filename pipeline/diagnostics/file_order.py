@@ -10,7 +10,6 @@ from the degrees of the graph.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -97,16 +96,6 @@ def gaps(row: Int64, neighbor: Int64, distance: Float32, n_rows: int) -> FileDis
     _, exponent = np.frexp((apart - 1).astype(np.float64))
     counts = np.bincount(exponent, minlength=DISTANCES)
     return FileDistances(tuple(counts.tolist()), int(np.square(shared).sum()), mutual)
-
-
-def together(distances: Iterable[FileDistances]) -> FileDistances:
-    """The sum over blocks."""
-    counts, squares, mutual = np.zeros(DISTANCES, np.int64), 0, 0
-    for one in distances:
-        counts += one.counts
-        squares += one.squares
-        mutual += one.mutual
-    return FileDistances(tuple(counts.tolist()), squares, mutual)
 
 
 def over_shuffles(distances: FileDistances, within: int, n_rows: int) -> tuple[float, float]:

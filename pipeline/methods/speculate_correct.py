@@ -185,14 +185,6 @@ class Counts:
     short_rows: int
     """rows with fewer than w labeled neighbors"""
 
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(
-            self.weight + other.weight,
-            self.rows + other.rows,
-            self.samples + other.samples,
-            self.short_rows + other.short_rows,
-        )
-
 
 def majority(n_classes: int) -> Rule:
     """The class of most votes; ties: of two classes 1, of more the lowest."""

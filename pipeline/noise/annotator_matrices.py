@@ -72,12 +72,6 @@ class Agreement:
         whole = int((several & (equal == pairs)).sum())
         return Agreement(int(several.sum()), whole, int(pairs.sum()), int(equal.sum()))
 
-    def plus(self, other: Agreement) -> Agreement:
-        """Both together."""
-        return Agreement(
-            *(a + b for a, b in zip(vars(self).values(), vars(other).values(), strict=True))
-        )
-
 
 @dataclass(frozen=True)
 class PriorMatrix:
@@ -125,13 +119,6 @@ def started(matrix: Float64, n_annotators: int, shares: Float64) -> Skills:
     prior = np.maximum(shares @ np.linalg.pinv(matrix), 0.02 / c)
     return Skills(
         np.ascontiguousarray(whole), prior / prior.sum(), np.full((c, len(EDGES)), np.nan)
-    )
-
-
-def together(before: Expected, part: Expected) -> Expected:
-    """The sums of both."""
-    return Expected(
-        *(a + b for a, b in zip(vars(before).values(), vars(part).values(), strict=True))
     )
 
 

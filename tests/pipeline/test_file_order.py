@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import generators, pools
 
+from pipeline.arrays import added
 from pipeline.blocks.sampling import in_sample
 from pipeline.diagnostics.file_order import (
     DISTANCES,
@@ -22,7 +23,6 @@ from pipeline.diagnostics.file_order import (
     file_order,
     gaps,
     over_shuffles,
-    together,
 )
 from pipeline.knn.lists import ABSENT
 from pipeline.streams import Stream
@@ -97,7 +97,7 @@ def test_blocks_add_up() -> None:
     neighbor, distance = lists_of(x)
     rows = np.arange(60)
     parts = [gaps(rows[p], neighbor[p], distance[p], 60) for p in (slice(30), slice(30, 60))]
-    assert together(parts) == gaps(rows, neighbor, distance, 60)
+    assert added(parts) == gaps(rows, neighbor, distance, 60)
 
 
 def test_of_a_long_file_some_lists_are_looked_at() -> None:

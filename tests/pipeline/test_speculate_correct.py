@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from reference_speculate import exact_estimate, printed_terms, true_error
 
+from pipeline.arrays import added
 from pipeline.knn.lists import ABSENT
 from pipeline.labels import dtype_of
 from pipeline.methods.speculate_correct import (
@@ -163,7 +164,7 @@ def test_blocks_add_up_to_the_whole(seed: int, cuts: list[int], n_classes: int) 
 
     whole = block(np.arange(n))
     parts = [block(p) for p in np.split(rng.permutation(n), sorted(set(cuts)))]
-    total = sum(parts[1:], parts[0])
+    total = added(parts)
     assert np.array_equal(total.weight, whole.weight)
     assert (total.rows, total.samples, total.short_rows) == (n, 900, whole.short_rows)
     assert np.array_equal(block(np.arange(n)).weight, whole.weight)

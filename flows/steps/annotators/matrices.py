@@ -17,7 +17,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.steps.ingest.pool import annotations_of, certain
 from flows.steps.labels.groups import Estimated
-from pipeline.arrays import Float64, Int32, Int64
+from pipeline.arrays import Float64, Int32, Int64, added, plus
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
@@ -28,7 +28,6 @@ from pipeline.noise.annotator_matrices import (
     is_shared,
     maximize,
     started,
-    together,
 )
 from pipeline.noise.annotator_pairs import alike, pair_counts
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
@@ -65,11 +64,7 @@ def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annot
     requests = over_graph(job, graph, "annotations-wanted", asks=WANTED)
     kernel = partial(annotations_in, n_classes=n_classes)
     sent = over_rows(job, graph, "annotations", kernel, requests=requests)
-    parts, agreement = sent.left(Annotated), Agreement(0, 0, 0, 0)
-    for part in parts:
-        agreement = agreement.plus(part.agreement)
-    n_annotations = sum(part.n_annotations for part in parts)
-    return sent, Annotated(agreement, n_annotations, sum(part.n_unused for part in parts))
+    return sent, added(sent.left(Annotated))
 
 
 def annotations_in(at: SourceRows, n_classes: int) -> Facts:
@@ -262,7 +257,7 @@ def expected(at: Around, skills: Skills) -> Facts:
         piece, more = expect(
             own[some], near[some], distance_weights(distance[some]), labels, skills
         )
-        sums = together(sums, more)
+        sums = plus(sums, more)
         pieces.append(vars(piece))
     columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}
     flat = _flat(sums)

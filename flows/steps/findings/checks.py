@@ -4,7 +4,7 @@ labels are worst, from the sample of rows that was drawn while the source was re
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from functools import partial
 
 import numpy as np
@@ -15,9 +15,9 @@ from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job, Output
 from flows.steps.graph.lookup import pick, source_rows
 from flows.steps.sets.stages import as_read
-from pipeline.arrays import Int64
+from pipeline.arrays import Int64, added
 from pipeline.blocks.scaling import Scaling
-from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps, together
+from pipeline.diagnostics.file_order import FileDistances, FileOrder, file_order, gaps
 from pipeline.diagnostics.neighborhood import (
     Usual,
     data_values,
@@ -97,10 +97,9 @@ def check_data(
         written = table.finish(run, graph.pool, {"k": k, **asdict(usual)})
         columns = COLUMNS if labeled else COLUMNS[:-2]
         write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
-        counts = [asdict(one).values() for one in checked.left(DataCounted)]
-        total = [sum(column) for column in zip(*counts, strict=True)]
-        order = file_order(together(looked.left(FileDistances)), n_rows)
-        return Output([*written, FILE], replace(DataChecked(*total), usual=usual, k=k, order=order))
+        total = vars(added(checked.left(DataCounted)))
+        order = file_order(added(looked.left(FileDistances)), n_rows)
+        return Output([*written, FILE], DataChecked(**total, usual=usual, k=k, order=order))
 
     return job.result("data-issues", finish, DataChecked)
 

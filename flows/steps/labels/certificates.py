@@ -11,6 +11,7 @@ from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
 from flows.steps.labels.verdicts import LabelVerdicts
+from pipeline.arrays import added
 from pipeline.methods.speculate_correct import Counts, Design, majority, sample_block
 
 
@@ -43,7 +44,7 @@ def sample_graph(
     each = sampled.left(Sampled)
     plain = [part.counts(part.majority) for part in each]
     trained = [part.counts(part.trained) for part in each]
-    return sum(plain[1:], plain[0]), sum(trained[1:], trained[0])
+    return added(plain), added(trained)
 
 
 def sample(at: Around, design: Design, verdicts: LabelVerdicts, n_classes: int, seed: int) -> Facts:

@@ -11,7 +11,7 @@ from flows.engine.collectives.graph import Around, PoolGraph, over_graph
 from flows.engine.collectives.sent import Facts
 from flows.engine.job import Job
 from flows.steps.labels.two import OwnRates
-from pipeline.arrays import Float64, Int8, Int64
+from pipeline.arrays import Float64, Int8, Int64, added
 from pipeline.blocks.sampling import row_hash
 from pipeline.knn.lists import ABSENT
 from pipeline.methods.rknn import FoldScores, best, fold_sums, gains, own_extremes
@@ -37,10 +37,8 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
     each = np.array(extremes.left(list[list[list[float]]]))
     ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
     kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
-    results = over("fold-scores", kernel).left(ScoresOfPart)
-    total = np.sum([result.right for result in results], axis=0)
-    shortfall = sum(result.shortfall for result in results)
-    chosen = best(total / graph.pool.n_rows, grid, shortfall, k)
+    total = added(over("fold-scores", kernel).left(ScoresOfPart))
+    chosen = best(np.array(total.right) / graph.pool.n_rows, grid, total.shortfall, k)
     rates = minmax(ends[FOLDS, :, grid.index(chosen.rate_neighbors)], chosen.rate_neighbors + 1)
     evidence = FoldScores(grid, chosen.score.tolist(), chosen.shortfall)
     return OwnRates(chosen.k, replace(rates, method="rknn"), evidence)

@@ -13,7 +13,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from pipeline.arrays import Bools, Floating, Integers
+from pipeline.arrays import Bools, Floating, Integers, added
 from pipeline.decision.review import Verdict
 from pipeline.methods import speculate_correct
 from pipeline.methods.rules import Rule
@@ -48,7 +48,8 @@ class LabelIssues:
 
     @classmethod
     def of_parts(cls, parts: Sequence[Checked]) -> LabelIssues:
-        return cls(sum(part.issues for part in parts), sum(part.wrong for part in parts) / _FINE)
+        total = added(parts)
+        return cls(total.issues, total.wrong / _FINE)
 
 
 def write_verdicts(

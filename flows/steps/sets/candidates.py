@@ -16,7 +16,7 @@ from flows.engine.collectives.graph import Around, Asks, PoolGraph, over_graph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from pipeline.arrays import Int64, UInt64
+from pipeline.arrays import Int64, UInt64, added
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
@@ -83,15 +83,8 @@ def write_verdicts(
     written = over_rows(job, graph, "labels", kernel, of=[judged], table=table)
 
     def finish(run: Run) -> Output:
-        some = written.left(SetVerdicts)
-        verdicts = Verdicts(
-            sum(one.issues for one in some),
-            sum(one.decided for one in some),
-            sum(one.single for one in some),
-            np.sum([one.predicted for one in some], axis=0).tolist(),
-            np.sum([one.disambiguated for one in some], axis=0).tolist(),
-            _pairs(written.drawn_by_part(), n_classes),
-        )
+        total = vars(added(written.left(SetVerdicts)))
+        verdicts = Verdicts(**total, pairs=_pairs(written.drawn_by_part(), n_classes))
         return Output(table.finish(run, graph.pool, asdict(how)), verdicts)
 
     return job.result("verdicts", finish, Verdicts)
@@ -228,12 +221,11 @@ def _choose(
     )
 
     def finish(run: Run) -> Output:
-        results = counted.left(SetsAgreed)
-        hits = np.sum([result.hits for result in results], axis=0)
-        n = sum(result.rows for result in results)
-        share = (hits / max(1, n)).tolist()
+        total = added(counted.left(SetsAgreed))
+        hits = np.array(total.hits)
+        share = (hits / max(1, total.rows)).tolist()
         how = choose(hits, C1, stops)
-        return Output([], CandidateEstimates(how, list(C1), list(stops), share, n))
+        return Output([], CandidateEstimates(how, list(C1), list(stops), share, total.rows))
 
     return job.result("choice", finish, CandidateEstimates)
 
