@@ -42,6 +42,10 @@ class Neighbors(NamedTuple):
     """(list, k) codes of the given labels of those rows"""
 
 
+LISTED = ("neighbor", "distance", "neighbor_label")
+"""Columns of a group that hold such lists, in this order."""
+
+
 def no_label(dtype: np.dtype[Any]) -> int:
     """The code in empty places: `ABSENT`, or the greatest of an unsigned type."""
     return ABSENT if dtype.kind == "i" else int(np.iinfo(dtype).max)

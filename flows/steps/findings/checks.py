@@ -35,6 +35,7 @@ from pipeline.diagnostics.unlike import (
     turned_values,
 )
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import LISTED
 from pipeline.knn.threads import Threads
 from pipeline.noise.segments import Segment, sample_rows, worst_segments
 from storage.arrays.groups import read_array
@@ -83,7 +84,7 @@ def check_data(
     usual = usual_distances(distance)
     looked = over_graph(
         *(job, graph, "checks", partial(look, k=k, n_rows=n_rows, usual=usual)),
-        needs=("given_label", "neighbor", "distance", "neighbor_label"),
+        needs=("given_label", *LISTED),
         gives={
             **{"mean_distance": "f8", "nearest_row": "i8", "nearest_distance": "f4"},
             **dict.fromkeys(("near_duplicates", "contradicting_duplicates"), "i4"),
@@ -107,9 +108,7 @@ def check_data(
 def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
     """The lists of one block; leaves how far apart in the file neighbors stand."""
     given, of = at.of_row["given_label"], at.of_row
-    neighbor, distance, label = (
-        np.ascontiguousarray(of[name][:, :k]) for name in ("neighbor", "distance", "neighbor_label")
-    )
+    neighbor, distance, label = (np.ascontiguousarray(of[name][:, :k]) for name in LISTED)
     near, contradicting = near_duplicates(distance, label, given, usual)
     columns = {
         "mean_distance": mean_distance(distance),

@@ -24,7 +24,7 @@ from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
 from pipeline.knn.exact import kth_distance_bound, nearest
-from pipeline.knn.lists import ABSENT, empty, select
+from pipeline.knn.lists import ABSENT, LISTED, empty, select
 from pipeline.knn.threads import Threads
 from pipeline.noise.copies import Mates, most_mates, of_one_value
 from pipeline.noise.extrema import anchor_plan
@@ -222,12 +222,8 @@ def merge_part(run: Run, part: Part[tuple[int, Inbox]], plan: AnchorPlan) -> Out
     for name, column in lists._asdict().items():
         column[place] = received[name][chosen]
     full = lists.row[:, -1] != ABSENT  # all of them, but for a chance below 1e-8 each
-    columns = {
-        "row": row[full],
-        "neighbor": lists.row[full],
-        "distance": lists.distance[full],
-        "neighbor_label": lists.label[full],
-    }
+    columns = {"row": row[full]}
+    columns |= {name: column[full] for name, column in zip(LISTED, lists, strict=True)}
     return Output(run.write_scratch(f"anchor-groups/{part.name}", "anchors", columns))
 
 
@@ -245,9 +241,7 @@ def find_mates(job: Job, pool: Pool, k: int, n_groups: int) -> Mates:
 
     def find(run: Run) -> Output:
         anchors = run.group("anchors")
-        neighbor, label, distance = (
-            read_array(anchors, name) for name in ("neighbor", "neighbor_label", "distance")
-        )
+        neighbor, distance, label = (read_array(anchors, name) for name in LISTED)
         lists = neighbor, label, distance, pool.n_rows, int(label.max()) + 1
         if n_groups:
             group = groups_of_rows(run, neighbor)

@@ -16,12 +16,12 @@ from flows.engine.parts import Part, block_name, by_block
 from flows.engine.results import result_of
 from flows.steps.graph.lookup import pick
 from flows.steps.graph.partition import GRAPH, NEIGHBORS, Blocks
-from pipeline.arrays import AnyArray, Float32, Int32, Int64, Integers
+from pipeline.arrays import AnyArray, Float32, Int32, Int64
 from pipeline.blocks.partition import nearest_blocks
 from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
-from pipeline.knn.lists import ABSENT, Neighbors, merge, no_label
+from pipeline.knn.lists import ABSENT, LISTED, Neighbors, empty, merge, no_label
 from pipeline.knn.threads import ALONE, Threads
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, read_array, read_group
@@ -100,11 +100,12 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
 
     def deliver(place: int, _: int) -> None:
         number, own = build.blocks[place], rows[place]
-        name, row = block_name(number), every["row"][own]
+        name = block_name(number)
         if build.to is not None:
-            return send(build.to, name, own, np.full(len(row), number, np.int32))
+            return send(build.to, name, own, np.full(own.stop - own.start, number, np.int32))
         lists = block_lists(every, index[own], distance[own])
-        written[name] = _write(run, number, row, every["given_label"][own], lists)
+        home = {column: values[own] for column, values in every.items()}
+        written[name] = _write(run, number, home, lists)
 
     threads.over(len(rows), deliver, piece=1)
     if build.to is not None and len(away):
@@ -145,15 +146,10 @@ def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slic
     return every, rows, away["home"]
 
 
-def _write(run: Run, number: int, row: Int64, given_label: Integers, lists: Neighbors) -> list[str]:
+def _write(run: Run, number: int, home: Arrays, lists: Neighbors) -> list[str]:
     """The graph of the rows at home in one block: what was written."""
-    columns: Arrays = {
-        "row": row,
-        "given_label": given_label,
-        "neighbor": lists.row,
-        "distance": lists.distance,
-        "neighbor_label": lists.label,
-    }
+    columns = {name: home[name] for name in ("row", "given_label")}
+    columns |= dict(zip(LISTED, lists, strict=True))
     return run.write(f"graph/{number:05d}", "graph", columns, {"block": number})
 
 
@@ -205,32 +201,25 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
     Other blocks are read one by one, nearest first; those too far to hold a neighbor of any row
     are left out.
     """
-    params, (number,) = part.args.params, part.args.blocks
+    k, (number,) = part.args.params.k, part.args.blocks
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
-    everything, lists, seconds = np.arange(len(own["row"])), None, 0.0
+    everything, seconds = np.arange(len(own["row"])), 0.0
+    lists = empty(len(everything), k, own["given_label"].dtype)
     for other in nearest_blocks(centroid[number : number + 1], centroid, len(centroid))[0][0]:
-        bound = (
-            np.full(len(own["row"]), np.inf, np.float32) if lists is None else lists.distance[:, -1]
-        )
+        bound = lists.distance[:, -1]
         reach = in_reach(run, other, centroid, own["x"], bound)
         if not len(reach):
             continue
         block = own if other == number else read_group(run.store, f"blocks/{other:05d}")
         start = time.perf_counter()
-        exclude = everything[reach] if other == number else None
-        index, distance = nearest(
-            own["x"][reach], block["x"], params.k, exclude=exclude, bound=bound[reach]
-        )
+        exclude = reach if other == number else None
+        near = nearest(own["x"][reach], block["x"], k, exclude=exclude, bound=bound[reach])
         seconds += time.perf_counter() - start
-        more = block_lists(block, index, distance)
-        if lists is None:
-            lists = more
-            continue
+        more = block_lists(block, *near)
         both = Neighbors(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))
-        lists = merge(np.concatenate([everything, everything[reach]]), both, len(everything))
-    assert lists is not None
-    return _whole(run, number, own, lists, seconds)
+        lists = merge(np.concatenate([everything, reach]), both, len(everything))
+    return Output(_write(run, number, own, lists), kernel_seconds=seconds)
 
 
 def anchored_part(run: Run, part: Part[Build]) -> Output:
@@ -238,23 +227,13 @@ def anchored_part(run: Run, part: Part[Build]) -> Output:
     (number,) = part.args.blocks
     own = read_group(run.store, f"blocks/{number:05d}")
     place = np.searchsorted(read_array(run.group("anchors"), "row"), own["row"])
-    lists = Neighbors(
-        *(
-            pick(run, "anchors", name, place)[:, 1 : part.args.params.k + 1]
-            for name in ("neighbor", "distance", "neighbor_label")
-        )
-    )
-    return _whole(run, number, own, lists, 0.0)
-
-
-def _whole(run: Run, number: int, block: Arrays, lists: Neighbors, seconds: float) -> Output:
-    written = _write(run, number, block["row"], block["given_label"], lists)
-    return Output(written, kernel_seconds=seconds)
+    columns = (pick(run, "anchors", name, place) for name in LISTED)
+    lists = Neighbors(*(column[:, 1 : part.args.params.k + 1] for column in columns))
+    return Output(_write(run, number, own, lists))
 
 
 def graph_part(run: Run, part: Part[tuple[int, Inbox]], list_length: int) -> Output:
     """Merge the lists sent home to one block and write its part of the graph."""
     number, inbox = part.args
-    block = run.group(f"blocks/{number:05d}")
-    row, given_label = read_array(block, "row"), read_array(block, "given_label")
-    return Output(_write(run, number, row, given_label, inbox.lists(row, list_length)))
+    home = read_group(run.store, f"blocks/{number:05d}", ("row", "given_label"))
+    return Output(_write(run, number, home, inbox.lists(home["row"], list_length)))
