@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise, starmap
 
@@ -27,19 +26,8 @@ from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, read_array, read_group
 from storage.runs.run import Run
 
-
-@dataclass(frozen=True)
-class Build:
-    """Blocks whose lists are wanted, made at once."""
-
-    blocks: list[int]
-    params: NeighborParams
-    n_blocks: int
-    """Of the pool."""
-    copied: Inbox
-    """The copies of rows that are at home elsewhere."""
-    to: Exchange | None
-    """Where lists go; None where no row has a copy: they are whole as they are found."""
+Region = tuple[list[int], Inbox]
+"""Blocks whose lists are made at once, and the copies of rows that are at home elsewhere."""
 
 
 def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
@@ -53,24 +41,18 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     if cut.wide:
         machine = job.machine()
         threads, at_once = Threads(machine.threads), machine.number
-    do: Do[Build] = partial(region_part, threads)
+    do: Do[Region] = partial(region_part, params, n_blocks, to, threads)
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
     elif params.builder == "exact":
         every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.sizes)
-        do = anchored_part if every else exact_part
+        do = partial(anchored_part if every else exact_part, params.k)
     region = read_array(job.run.group("partition"), "region")
     members: list[list[int]] = [np.flatnonzero(region == r).tolist() for r in range(cut.n_regions)]
     rows = [sum(blocks.sizes[b] for b in of) for of in members]
-    records = job.parts(
-        blocks.name(NEIGHBORS),
-        do,
-        [
-            Part(f"region-{r:05d}", Build(members[r], params, n_blocks, blocks.copied[r], to))
-            for r in sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
-        ],
-        at_once,
-    )
+    largest_first = sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
+    regions = [Part(f"region-{r:05d}", (members[r], blocks.copied[r])) for r in largest_first]
+    records = job.parts(blocks.name(NEIGHBORS), do, regions, at_once)
     if to is None:
         return
     built = [result_of(record, dict[str, Sent]) for record in records]
@@ -80,11 +62,19 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     job.parts(blocks.name(GRAPH), join, [parts[b] for b in blocks.largest_first()])
 
 
-def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
+def region_part(
+    params: NeighborParams,
+    n_blocks: int,
+    to: Exchange | None,
+    threads: Threads,
+    run: Run,
+    part: Part[Region],
+) -> Output:
     """Lists of all rows of a region, and of those copied to it, among themselves: made at once by
-    threads of this process, and each sent to the block that the row is at home in."""
-    build, params = part.args, part.args.params
-    every, rows, away = _region(run, build, threads)
+    threads of this process, and each sent to the block that the row is at home in; without
+    anywhere to send them they are whole."""
+    numbers, copied = part.args
+    every, rows, away = _region(run, numbers, copied, params.k, threads)
     clock = time.process_time if threads.number > 1 else time.perf_counter
     start = clock()
     index, distance, _ = build_lists(every.pop("x"), params, threads)
@@ -95,41 +85,43 @@ def region_part(threads: Threads, run: Run, part: Part[Build]) -> Output:
     def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
         lists = block_lists(every, index[own], distance[own])
         columns = of_owners(every["row"][own], lists)
-        sent[name] = to.send(name, home, build.n_blocks, columns)
+        sent[name] = to.send(name, home, n_blocks, columns)
         written[name] = [to.key(name)]
 
     def deliver(place: int, _: int) -> None:
-        number, own = build.blocks[place], rows[place]
+        number, own = numbers[place], rows[place]
         name = block_name(number)
-        if build.to is not None:
-            return send(build.to, name, own, np.full(own.stop - own.start, number, np.int32))
+        if to is not None:
+            return send(to, name, own, np.full(own.stop - own.start, number, np.int32))
         lists = block_lists(every, index[own], distance[own])
         home = {column: values[own] for column, values in every.items()}
         written[name] = _write(run, number, home, lists)
 
     threads.over(len(rows), deliver, piece=1)
-    if build.to is not None and len(away):
-        send(build.to, part.name, slice(rows[-1].stop, None), away)
+    if to is not None and len(away):
+        send(to, part.name, slice(rows[-1].stop, None), away)
     keys = [key for name in sorted(written) for key in written[name]]
     return Output(keys, dict(sorted(sent.items())), seconds)
 
 
-def _region(run: Run, build: Build, threads: Threads) -> tuple[Arrays, list[slice], Int32]:
+def _region(
+    run: Run, numbers: list[int], copied: Inbox, k: int, threads: Threads
+) -> tuple[Arrays, list[slice], Int32]:
     """The rows of some blocks and then those copied to them; where among them those of each block
     are; and the home (copy,) of each copy. Rows that have fewer others around than places in their
     lists borrow those of the nearest blocks, as copies."""
-    blocks = [run.group(f"blocks/{number:05d}") for number in build.blocks]
+    blocks = [run.group(f"blocks/{number:05d}") for number in numbers]
     like = {name: array(blocks[0], name) for name in ("x", "row", "given_label")}
     away: Arrays = {name: np.empty((0, *a.shape[1:]), a.dtype) for name, a in like.items()}
     away["home"] = np.empty(0, np.int32)
-    if build.copied:
-        away = build.copied.receive()
+    if copied:
+        away = copied.receive()
     ends = np.cumsum([0, *(array(block, "row").shape[0] for block in blocks)]).tolist()
-    if ends[-1] + len(away["row"]) <= build.params.k:
-        for other, more in _others(run, build.blocks[0]):
-            if ends[-1] + len(away["row"]) > build.params.k:
+    if ends[-1] + len(away["row"]) <= k:
+        for other, more in _others(run, numbers[0]):
+            if ends[-1] + len(away["row"]) > k:
                 break
-            fresh = ~np.isin(more["row"], away["row"]) & (other not in build.blocks)
+            fresh = ~np.isin(more["row"], away["row"]) & (other not in numbers)
             more["home"] = np.full(len(fresh), other, np.int32)
             away = {n: np.concatenate([a, more[n][fresh]]) for n, a in away.items()}
     rows = list(starmap(slice, pairwise(ends)))
@@ -195,13 +187,13 @@ def in_reach(run: Run, number: int, centroid: Float32, x: Float32, bound: Float3
     return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
 
 
-def exact_part(run: Run, part: Part[Build]) -> Output:
+def exact_part(k: int, run: Run, part: Part[Region]) -> Output:
     """Exact lists of the rows at home in one block, among all rows of the pool.
 
     Other blocks are read one by one, nearest first; those too far to hold a neighbor of any row
     are left out.
     """
-    k, (number,) = part.args.params.k, part.args.blocks
+    (number,), _ = part.args
     centroid = read_array(run.group("partition"), "centroid")
     own = read_group(run.store, f"blocks/{number:05d}")
     everything, seconds = np.arange(len(own["row"])), 0.0
@@ -222,13 +214,13 @@ def exact_part(run: Run, part: Part[Build]) -> Output:
     return Output(_write(run, number, own, lists), kernel_seconds=seconds)
 
 
-def anchored_part(run: Run, part: Part[Build]) -> Output:
+def anchored_part(k: int, run: Run, part: Part[Region]) -> Output:
     """The same lists where every row is an anchor: they have been found."""
-    (number,) = part.args.blocks
+    (number,), _ = part.args
     own = read_group(run.store, f"blocks/{number:05d}")
     place = np.searchsorted(read_array(run.group("anchors"), "row"), own["row"])
     columns = (pick(run, "anchors", name, place) for name in LISTED)
-    lists = Neighbors(*(column[:, 1 : part.args.params.k + 1] for column in columns))
+    lists = Neighbors(*(column[:, 1 : k + 1] for column in columns))
     return Output(_write(run, number, own, lists))
 
 

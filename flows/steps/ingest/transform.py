@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -35,6 +35,7 @@ from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
+K = TypeVar("K", Components, Forests)
 PROJECTION, METRIC = "projection", "metric"
 TREES = "trees"
 """The group of the models that the vote hears."""
@@ -63,7 +64,7 @@ class Projected(Scaling):
 
     def apply(self, x: Float32) -> Float32:
         """(row, component) float32 of rows (row, feature) float32."""
-        return super().apply(_components(self.location, self.digest).apply(x))
+        return super().apply(kept(Components, self.location, PROJECTION, self.digest).apply(x))
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,7 @@ class BesideLogits(Scaling):
         """(row, feature and logit) float32 of rows (row, feature) float32."""
         rows = self.base.apply(x)
         if self.digest:
-            trees = stored_forests(self.location, METRIC, self.digest)
+            trees = kept(Forests, self.location, METRIC, self.digest)
             return Modeled(self.offset, self.factor, forests=trees).apply(rows)
         logits = _logits(x, self.columns) / np.float32(self.spread)
         return np.hstack([super().apply(rows), logits])
@@ -107,29 +108,11 @@ class Metric:
     """Of their logits."""
 
 
-@dataclass(frozen=True)
-class Learn:
-    """What the metric is learned from: the sample of the pool."""
-
-    pool: Pool
-    scaling: Scaling
-    requested: str
-    seed: int
-    embedded: bool
-    columns: tuple[int, ...]
-
-
-@lru_cache(maxsize=2)
-def _components(location: str, digest: str) -> Components:
-    group = Run(Location(location)).group(PROJECTION)
-    return Components(*(read_array(group, name) for name in Components._fields))
-
-
 @lru_cache(maxsize=4)
-def stored_forests(location: str, path: str, digest: str) -> Forests:
-    """Trees in a group of a run, by their digest."""
+def kept(kind: type[K], location: str, path: str, digest: str) -> K:
+    """Trees, or components, in a group of a run, by their digest."""
     group = Run(Location(location)).group(path)
-    return Forests(*(read_array(group, name) for name in Forests._fields))
+    return kind(*(read_array(group, name) for name in kind._fields))
 
 
 def heard(
@@ -143,7 +126,7 @@ def heard(
     own or of new ones; None where it hears none, whose digest is empty."""
     if not digest:
         return None
-    forests = stored_forests(run.location.url, TREES, digest)
+    forests = kept(Forests, run.location.url, TREES, digest)
     return say(forests.for_new_rows() if are_new else forests, features())
 
 
@@ -275,9 +258,10 @@ def learn_transform(
             f"--metric {wanted}: {pool.n_rows} rows are too few to learn from, "
             f"{FEWEST_ROWS} are needed; leave it out"
         )
-    learn = Learn(pool, _components_of(job.run, scaling), wanted, seed, embedded, columns)
-    learned = partial(learn_part, Threads(job.machine().threads))
-    metric = result_of(job.parts(METRIC, learned, [Part("all", learn)])[0], Metric)
+    scaled, threads = _components_of(job.run, scaling), Threads(job.machine().threads)
+    how = pool.n_rows, scaled, wanted, seed, embedded, columns, threads
+    (record,) = job.parts(METRIC, partial(learn_part, *how), [Part("all", None)])
+    metric = result_of(record, Metric)
     if wanted not in ("auto", metric.choice.metric):
         if (why := metric.choice.why_no_model()) is not None:
             raise InputError(f"--metric {wanted}: {why}; take --metric weighted")
@@ -288,29 +272,38 @@ def learn_transform(
     return transform(job.run, scaling)
 
 
-def learn_part(threads: Threads, run: Run, part: Part[Learn]) -> Output:
+def learn_part(
+    n_rows: int,
+    scaling: Scaling,
+    wanted: str,
+    seed: int,
+    embedded: bool,
+    columns: tuple[int, ...],
+    threads: Threads,
+    run: Run,
+    part: Part[None],
+) -> Output:
     """The metric, from the sample of rows that was drawn while the source was read."""
-    how = part.args
     sample = run.group("samples/partition")
     x, row = (read_array(sample, name, slice(0, SAMPLE_ROWS)) for name in ("x", "row"))
     y = pick(run, "pool", "y", row).astype(np.int64)
-    angles = how.scaling == Scaling()  # else they are about a mean
+    angles = scaling == Scaling()  # else they are about a mean
     logits, spread = None, 1.0
-    if how.columns:
-        logits = _logits(x, how.columns)
+    if columns:
+        logits = _logits(x, columns)
         spread = spread_of(logits) or 1.0
         logits /= np.float32(spread)
-    x, weigh = _without(how.scaling, how.columns, x.shape[1]).apply(x), not how.embedded
+    x, weigh = _without(scaling, columns, x.shape[1]).apply(x), not embedded
     alone = one_of_copies(x, y, threads)
     chosen, by = choose_metric(
-        *(x[alone], y[alone], how.seed, how.requested),
+        *(x[alone], y[alone], seed, wanted),
         angles=angles,
         weigh=weigh,
         logits=None if logits is None else logits[alone],
-        n_rows=how.pool.n_rows,
+        n_rows=n_rows,
         threads=threads,
     )
-    metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", how.columns, spread)
+    metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", columns, spread)
     if not isinstance(by, Modeled) or by.forests is None:
         return Output([], metric)
     written = keep_forests(run, METRIC, by.forests)
