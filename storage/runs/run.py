@@ -113,6 +113,10 @@ class Run:
         with undamaged(f"{self.location.url}/results.zarr/{path}"):
             return zarr.open_group(self.store, path=path, mode="r", zarr_format=3)
 
+    def has(self, path: str) -> bool:
+        """Whether there is such a group; the metadata of those above may be torn."""
+        return self.location.exists(self.key(f"{path}/zarr.json"))
+
     @staticmethod
     def key(path: str) -> str:
         """Key of a group of `results.zarr` within the run, as the ledger wants it."""

@@ -69,10 +69,11 @@ class GroupCodes(LabelCodes):
         super().__init__(f"--by {shown(name)}")
         self.name = name
 
-    def check(self) -> None:
-        """Raise `InputError` where no row has a group."""
+    def about(self) -> dict[str, Any]:
+        """For the attributes of the pool; `InputError` where no row has a group."""
         if not self.values:
             raise InputError(f"{self.where}: the column is empty; leave out --by")
+        return {"group_name": self.name, "group_values": list(self.values)}
 
     def _refused(self, value: Label, row: int) -> InputError:
         return InputError(
@@ -180,7 +181,9 @@ class CandidateCodes(Unlabeled):
         masks = np.zeros((len(kinds), WORDS), np.uint64)
         for one, at in kinds.items():
             if one is None:
-                self._missing(counts[at], int(rows[(kind == at).argmax()]))
+                self.n_missing += counts[at]
+                if self.first_missing is None:
+                    self.first_missing = int(rows[(kind == at).argmax()])
                 continue
             for value in one:
                 if self.classes is not None and value not in self._codes:
@@ -222,11 +225,6 @@ class CandidateCodes(Unlabeled):
         rows = [self._rows[self._codes[value]] for value in ordered]
         codes = [place[value] for value in self._codes]
         return LabelsInAll(ordered, rows, about={"candidate_codes": codes})
-
-    def _missing(self, count: int, row: int) -> None:
-        self.n_missing += count
-        if self.first_missing is None:
-            self.first_missing = row
 
     def _unknown(self, value: Label, row: int) -> NoReturn:
         raise InputError(

@@ -515,7 +515,7 @@ def _finish(
     scale, reason = reading.chosen(requested)
     kept = embedded(source)
     kept[[place for places in reading.groups.values() for place in places]] = True
-    groups = _groups(reading)
+    groups = {} if reading.of_group is None else reading.of_group.about()
     values, counts, columns, about = reading.labels.in_all()
     corrected: list[str] = []
     if source.corrections is not None and values is not None:
@@ -551,14 +551,6 @@ def _finish(
     if reading.covariance is not None and reading.pca is not None:
         written += keep_projection(run, reading.covariance, reading.pca, result.scaling)
     return Output([*written, *corrected], result)
-
-
-def _groups(reading: _Reading) -> dict[str, Any]:
-    """What the attributes of a pool say of its groups; nothing where it has none."""
-    if reading.of_group is None:
-        return {}
-    reading.of_group.check()
-    return {"group_name": reading.of_group.name, "group_values": list(reading.of_group.values)}
 
 
 def annotations_of(number: int) -> str:
@@ -598,14 +590,9 @@ def _correct(
     return run.write(CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
 
 
-def _corrected(run: Run) -> bool:
-    """Whether the pool has corrections; the metadata of the groups above may be torn."""
-    return run.location.exists(run.key(f"{CORRECTIONS}/zarr.json"))
-
-
 def corrections_used(run: Run) -> CorrectionsUsed | None:
     """What the corrections of a pool changed; None where it was read without any."""
-    if not _corrected(run):
+    if not run.has(CORRECTIONS):
         return None
     about: dict[str, Any] = run.group(CORRECTIONS).attrs.asdict()
     return CorrectionsUsed(**{name: about[name] for name in CorrectionsUsed.__annotations__})
@@ -631,7 +618,7 @@ def corrections_remarks(run: Run, source: Source) -> list[str]:
 
 def certain(run: Run, rows: slice) -> Int64:
     """Places within some rows of those whose labels somebody checked."""
-    if not _corrected(run):
+    if not run.has(CORRECTIONS):
         return np.empty(0, np.int64)
     row = read_array(run.group(CORRECTIONS), "row")
     return np.asarray(row[(row >= rows.start) & (row < rows.stop)] - rows.start)

@@ -163,11 +163,8 @@ def keep_projection(run: Run, of: Covariance, n_components: int, scaling: Scalin
 
 
 def _about(run: Run) -> dict[str, Any] | None:
-    """What the projection of a run says of itself; None where there is none. The metadata of the
-    groups above may be torn."""
-    if not run.location.exists(run.key(f"{PROJECTION}/zarr.json")):
-        return None
-    return dict(run.group(PROJECTION).attrs.asdict())
+    """What the projection of a run says of itself; None where there is none."""
+    return dict(run.group(PROJECTION).attrs.asdict()) if run.has(PROJECTION) else None
 
 
 def _logits(x: Float32, columns: tuple[int, ...]) -> Float32:

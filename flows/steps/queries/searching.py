@@ -141,10 +141,6 @@ class Model:
     def centroid(self) -> Float32:
         return read_array(self.run.group("partition"), "centroid")
 
-    def check_block(self, number: int) -> int:
-        """Rows of a block, halo included; `StorageError` where it is not as it was committed."""
-        return result_of(self._check(self.blocks_step, number), int)
-
     def network(self, number: int, n_rows: int, x: Float32) -> Network | None:
         """What walks follow in a block with features x; None where it is searched exactly, or has
         borrowed rows.
@@ -153,10 +149,11 @@ class Model:
         """
         if self.probes.steps is None or not walkable(n_rows, self.k):
             return None
-        self._check("networks", number)
+        self.checked("networks", number)
         return stored_network(self.run, number, x)
 
-    def _check(self, step: str, number: int) -> Record:
+    def checked(self, step: str, number: int) -> Record:
+        """The record of a block; `StorageError` where that, or the block, is not as committed."""
         record = self.run.ledger.get(step, block_name(number))
         if record is None:
             raise StorageError(
@@ -342,7 +339,7 @@ def search_part(
     out = Outbox(run.location, "search", part.name)
     if not len(audited) and not inbox:
         return out.output()
-    n_rows = model.check_block(number)
+    n_rows = result_of(model.checked(model.blocks_step, number), int)
     block = block_with_enough_rows(model.run, number, model.k)
     if len(audited):
         home = block["x"][block["core"]]
