@@ -124,7 +124,7 @@ class CandidateSets(Labels):
     def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
         """c1 and T, and the verdicts on all rows."""
         values = of.ingested.label_values or []
-        sets = of.graph, len(values), of.length, of.params.seed
+        sets = of.graph, len(values), of.length
         estimated, verdicts = job.task("candidates", judge_candidates, *sets)
         table = "label-issues", "labels", LABEL_ISSUES, values, "candidate_labels"
         job.task("export", export, *table)
@@ -183,22 +183,22 @@ class SingleLabels(Labels):
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:
     """Rates and threshold of two classes, and how many labels are suspect."""
     graph, grid, params = of.graph, of.grid, of.params
-    counted = job.task("regression", count_labels, graph, grid, params.seed)
+    counted = job.task("regression", count_labels, graph, grid)
     own = None
     if RULES[params.rule].own_pass:
         own_pass = import_module(f"flows.steps.labels.{params.rule}")
-        own = job.task("select", own_pass.select, graph, grid, params.k, params.seed)
+        own = job.task("select", own_pass.select, graph, grid, params.k)
     rates = job.task("rates", estimate_rates, graph, counted, grid, params, own)
-    return rates, job.task("labels", find_label_issues, graph, counted, rates, params.seed)
+    return rates, job.task("labels", find_label_issues, graph, counted, rates)
 
 
 def _classes(job: Job, of: LabeledGraph) -> tuple[ClassEstimates, LabelIssues]:
     """Matrix and rule of more than two classes, and how many labels are suspect."""
     graph, grid, params = of.graph, of.grid, of.params
     given = of.ingested.class_counts or []
-    counted = job.task("regression", count_classes, graph, len(given), grid, params.seed)
+    counted = job.task("regression", count_classes, graph, len(given), grid)
     estimates = job.task("rates", estimate_classes, graph, given, counted, grid, params)
-    issues = job.task("labels", find_class_issues, graph, counted, estimates, params.seed)
+    issues = job.task("labels", find_class_issues, graph, counted, estimates)
     return estimates, issues
 
 

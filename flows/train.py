@@ -157,7 +157,7 @@ def _train(job: Job, source: Source, params: TrainParams) -> PoolReport:
     how = NeighborParams(length, builder, seed=seed)
     read = len(classes) if labels.rates_read(params) or n_groups else 0
     graph = build(job, pool, scaling, how, wanted, n_classes=read, n_groups=n_groups)
-    whole = PoolGraph(pool, len(graph.blocks.sizes))
+    whole = PoolGraph(pool, len(graph.blocks.sizes), seed=seed)
     if n_groups:
         job.task("together", mark_mates, whole)
     apart = replace(whole, mates=graph.mates, length=length)

@@ -14,9 +14,11 @@ from flows.engine.collectives.sent import Facts, Inbox, Outbox, Replies, Sending
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
 from pipeline.arrays import AnyArray, Bools, Int32, Int64
+from pipeline.blocks.sampling import in_sample
 from pipeline.knn.lists import ABSENT, nothing
 from pipeline.knn.places import distinct, places
 from pipeline.noise.copies import Mates, mates_last
+from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.pool import Pool
 from storage.runs.run import Run
@@ -37,6 +39,8 @@ class PoolGraph:
     """Rows that are left out of each other's lists."""
     length: int = 0
     """Of lists without them."""
+    seed: int = 0
+    """Of what is drawn of it."""
 
     def read(self, block: int, names: Sequence[str]) -> Arrays:
         """Columns of one block: row, given_label, neighbor, distance, neighbor_label."""
@@ -62,6 +66,7 @@ class PoolGraph:
 class Around:
     """Some rows of a block, and what is known around them."""
 
+    graph: PoolGraph
     row: Int64
     """(row,) numbers in the pool, ascending."""
     of_row: Arrays
@@ -81,7 +86,13 @@ class Around:
 
     def take(self, rows: Bools) -> Around:
         of_row = {name: column[rows] for name, column in self.of_row.items()}
-        return Around(self.row[rows], of_row, self.near[rows], self.own[rows], self.known)
+        return Around(
+            self.graph, self.row[rows], of_row, self.near[rows], self.own[rows], self.known
+        )
+
+    def drawn(self, most: int, stream: Stream = Stream.PARTITION) -> Bools:
+        """(row,) which of them are in a sample of so many of all rows."""
+        return in_sample(self.row, self.graph.pool.n_rows, most, self.graph.seed, stream)
 
 
 Kernel = Callable[..., Facts | Arrays]
@@ -195,7 +206,7 @@ def _findings(
     for start in range(0, n_rows, of.portion or n_rows):
         some = slice(start, start + (of.portion or n_rows))
         of_row = {name: lists[name][some] for name in of.needs}
-        at = Around(lists["row"][some], of_row, near[some], own[some], columns)
+        at = Around(of.graph, lists["row"][some], of_row, near[some], own[some], columns)
         began = time.perf_counter()
         given = of.kernel(at, **shared)
         seconds += time.perf_counter() - began

@@ -79,11 +79,11 @@ def check_data(
 
     renumbered : whether rows of the source were left out
     """
-    n_rows, table = graph.pool.n_rows, Table("checks")
+    table = Table("checks")
     distance = read_array(job.run.group("anchors"), "distance")[:, 1 : k + 1]
     usual = usual_distances(distance)
     looked = over_graph(
-        *(job, graph, "checks", partial(look, k=k, n_rows=n_rows, usual=usual)),
+        *(job, graph, "checks", partial(look, k=k, usual=usual)),
         needs=("given_label", *LISTED),
         gives={
             **{"mean_distance": "f8", "nearest_row": "i8", "nearest_distance": "f4"},
@@ -99,13 +99,13 @@ def check_data(
         columns = COLUMNS if labeled else COLUMNS[:-2]
         write_table(run, "checks", run.location.path(FILE), columns, ids="pool")
         total = vars(added(checked.left(DataCounted)))
-        order = file_order(added(looked.left(FileDistances)), n_rows)
+        order = file_order(added(looked.left(FileDistances)), graph.pool.n_rows)
         return Output([*written, FILE], DataChecked(**total, usual=usual, k=k, order=order))
 
     return job.result("data-issues", finish, DataChecked)
 
 
-def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
+def look(at: Around, k: int, usual: Usual) -> Facts:
     """The lists of one block; leaves how far apart in the file neighbors stand."""
     given, of = at.of_row["given_label"], at.of_row
     neighbor, distance, label = (np.ascontiguousarray(of[name][:, :k]) for name in LISTED)
@@ -118,7 +118,7 @@ def look(at: Around, k: int, n_rows: int, usual: Usual) -> Facts:
         "contradicting_duplicates": contradicting,
     }
     listed, value = data_values(at.row, neighbor, label, given)
-    left = gaps(at.row, neighbor, distance, n_rows)
+    left = gaps(at.row, neighbor, distance, at.graph.pool.n_rows)
     return Facts(columns, {"row": listed, "value": value}, left=left)
 
 

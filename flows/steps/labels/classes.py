@@ -17,13 +17,11 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_lists, sampled
-from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, find_wrong, group_of, has_groups, read_wrong
-from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
+from flows.steps.labels.verdicts import LabelIssues, write_verdicts
 from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt8
 from pipeline.blocks.logits import can_learn
-from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose
 from pipeline.decision.class_rule import (
     Decided,
@@ -75,7 +73,6 @@ from pipeline.noise.groups import Whole
 from pipeline.noise.rates import Support
 from pipeline.noise.regions import Regions
 from pipeline.noise.transition import transition_matrix
-from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array, read_group
 from storage.runs.run import Run
 
@@ -179,24 +176,21 @@ def labels_of(neighbor: Int64, label: Integers) -> Int32:
     return np.where(neighbor == ABSENT, -1, label.astype(np.int32)).astype(np.int32)
 
 
-def count_classes(
-    job: Job, graph: PoolGraph, n_classes: int, grid: tuple[int, ...], seed: int
-) -> Sendings:
+def count_classes(job: Job, graph: PoolGraph, n_classes: int, grid: tuple[int, ...]) -> Sendings:
     """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
     return over_graph(
-        *(job, graph, "regression"),
-        partial(count, n_classes=n_classes, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
+        *(job, graph, "regression", partial(count, n_classes=n_classes, grid=grid)),
         needs=("given_label", "neighbor", "neighbor_label"),
         asks=Asks(own=True),
         portion=None,
     )
 
 
-def count(at: Around, n_classes: int, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
+def count(at: Around, n_classes: int, grid: tuple[int, ...]) -> Facts:
     """Losses of one block, and its sampled rows."""
     given = at.of_row["given_label"]
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION)
+    drawn = at.drawn(FIT_ROWS)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
     return Facts(drawn={"row": at.row[drawn], **sample}, left=losses.tolist())
 
@@ -295,10 +289,10 @@ NEEDS = ("given_label", "neighbor", "neighbor_label")
 
 
 def find_class_issues(
-    job: Job, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates, seed: int
+    job: Job, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates
 ) -> LabelIssues:
     """Write the group `labels`."""
-    n_classes, n_rows = estimates.rule.n_classes, graph.pool.n_rows
+    n_classes = estimates.rule.n_classes
     models, gives = None, {"code": f"({KEPT},)i2", "chance": f"({KEPT},)f4"}
     if digest := estimates.first.trees:
         hear = partial(chances_by_models, digest=digest)
@@ -314,8 +308,7 @@ def find_class_issues(
     relay = partial(with_group, places=()) if has_groups(job.run) else None
     relayed = over_rows(job, graph, "relay", relay, of=[tops], requests=counted)
     smoothed = over_graph(
-        *(job, graph, "smoothing"),
-        partial(smooth, n_classes=n_classes, n_rows=n_rows, seed=seed),
+        *(job, graph, "smoothing", partial(smooth, n_classes=n_classes)),
         needs=(*NEEDS, "distance"),
         known=relayed,
     )
@@ -324,7 +317,7 @@ def find_class_issues(
     if second.places:
         relay = partial(with_group, places=second.places)
         relayed = over_rows(job, graph, "relay-places", relay, of=[tops], requests=counted)
-    judged = over_graph(
+    passed = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
         needs=(*NEEDS, "distance"),
@@ -336,7 +329,7 @@ def find_class_issues(
         reading=partial(corrected, rule=estimates.rule, places=second.places),
     )
     table = Table("labels", "class_labels", graph.pool.label_dtype().str)
-    return write_verdicts(job, graph, verdicts, [judged], table, {"k": estimates.k})
+    return write_verdicts(job, graph, judged, [passed], table, {"k": estimates.k})
 
 
 def corrected(
@@ -382,9 +375,9 @@ def tops_around(at: Around) -> TopClasses:
     return TopClasses(code, at.of_neighbors("chance", SMOOTHED))
 
 
-def smooth(at: Around, n_classes: int, n_rows: int, seed: int) -> Facts:
+def smooth(at: Around, n_classes: int) -> Facts:
     """The neighbors' average posterior of the sampled rows, and how far they are."""
-    drawn = in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION)
+    drawn = at.drawn(FIT_ROWS)
     if not drawn.any():
         return Facts()
     some = at.take(drawn)
@@ -452,12 +445,6 @@ def judge(
     }
 
 
-def verdicts(at: SourceRows) -> Facts:
-    """Verdicts on some rows of the pool; labels that somebody checked are certain."""
-    given, sure, columns = at.read("y"), certain(at.pool.run, at.rows), dict(at.columns)
-    for name in ("predicted_label", "likely_label"):
-        columns[name] = columns[name].astype(given.dtype)
-        columns[name][sure] = given[sure]
-    columns["is_label_issue"][sure], columns["label_quality"][sure] = False, 1.0
-    left = Checked.of_rows(columns["is_label_issue"], columns["label_quality"])
-    return Facts({"row": at.read("row"), "given_label": given, **columns}, left=left)
+def judged(at: SourceRows) -> Arrays:
+    """The same in source order."""
+    return at.columns

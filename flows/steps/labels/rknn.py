@@ -30,13 +30,13 @@ class ScoresOfPart:
     shortfall: int
 
 
-def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, seed: int) -> OwnRates:
+def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None) -> OwnRates:
     """(k, k') of the best held-out accuracy on the given labels, and the rates that k' shows."""
     over = partial(over_graph, job, graph, needs=NEEDS, portion=None)
-    extremes = over("fold-extremes", partial(extremes_of, grid=grid, seed=seed))
+    extremes = over("fold-extremes", partial(extremes_of, grid=grid))
     each = np.array(extremes.left(list[list[list[float]]]))
     ends = np.stack([each[:, :, 0].min(axis=0), each[:, :, 1].max(axis=0)], axis=1)
-    kernel = partial(scores_of, grid=grid, seed=seed, ends=ends[:FOLDS])
+    kernel = partial(scores_of, grid=grid, ends=ends[:FOLDS])
     total = added(over("fold-scores", kernel).left(ScoresOfPart))
     chosen = best(np.array(total.right) / graph.pool.n_rows, grid, total.shortfall, k)
     rates = minmax(ends[FOLDS, :, grid.index(chosen.rate_neighbors)], chosen.rate_neighbors + 1)
@@ -44,9 +44,9 @@ def select(job: Job, graph: PoolGraph, grid: tuple[int, ...], k: int | None, see
     return OwnRates(chosen.k, replace(rates, method="rknn"), evidence)
 
 
-def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
+def extremes_of(at: Around, grid: tuple[int, ...]) -> Facts:
     """(fold + 1, 2, g) least and greatest own average without each fold, and without none."""
-    fold, own_fold = folds(at, seed)
+    fold, own_fold = folds(at)
     extremes = []
     for left_out in (*range(FOLDS), FOLDS):
         there = (fold >= 0) & (fold != left_out)
@@ -57,12 +57,12 @@ def extremes_of(at: Around, grid: tuple[int, ...], seed: int) -> Facts:
     return Facts(left=np.array(extremes).tolist())
 
 
-def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: Float64) -> Facts:
+def scores_of(at: Around, grid: tuple[int, ...], ends: Float64) -> Facts:
     """Left-out rows predicted right by each (k, k'); rows whose list ran out.
 
     ends : (fold, 2, g) least and greatest own average of all blocks without each fold
     """
-    fold, own_fold = folds(at, seed)
+    fold, own_fold = folds(at)
     right, shortfall = np.zeros((len(grid), len(grid)), np.int64), 0
     for left_out in range(FOLDS):
         there = (fold >= 0) & (fold != left_out)
@@ -73,12 +73,11 @@ def scores_of(at: Around, grid: tuple[int, ...], seed: int, ends: Float64) -> Fa
     return Facts(left=ScoresOfPart(right.tolist(), shortfall))
 
 
-def folds(at: Around, seed: int) -> tuple[Int8, Int8]:
+def folds(at: Around) -> tuple[Int8, Int8]:
     """The folds of the neighbors (-1: none) and of the rows."""
-    neighbor = at.of_row["neighbor"]
-    return np.where(neighbor == ABSENT, -1, deal(neighbor, seed)).astype(np.int8), deal(
-        at.row, seed
-    )
+    neighbor, seed = at.of_row["neighbor"], at.graph.seed
+    of_neighbors = np.where(neighbor == ABSENT, -1, deal(neighbor, seed)).astype(np.int8)
+    return of_neighbors, deal(at.row, seed)
 
 
 def deal(row: Int64, seed: int) -> Int8:

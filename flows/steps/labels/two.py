@@ -16,13 +16,11 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_lists, sampled
-from flows.steps.ingest.pool import certain
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, find_wrong, group_of, read_wrong
-from flows.steps.labels.verdicts import Checked, LabelIssues, write_verdicts
+from flows.steps.labels.verdicts import LabelIssues, write_verdicts
 from pipeline.arrays import Float64, Int32, Integers
 from pipeline.blocks.logits import can_learn
-from pipeline.blocks.sampling import in_sample
 from pipeline.decision.choose_k import Choice, choose, squared_losses
 from pipeline.decision.odds import (
     OddsWeights,
@@ -59,7 +57,6 @@ from pipeline.noise.groups import Whole
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.rates import given as known
 from pipeline.noise.transition import of_rates
-from pipeline.streams import Stream
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.run import Run
 
@@ -111,6 +108,15 @@ class RateEstimates:
         """Neighbors that the prediction of a row takes."""
         return self.k if self.taken is None else self.taken.sizes[-1]
 
+    def of_sizes(self, count: Integers) -> Integers:
+        """(row, size) of the first pass among counts (row, grid)."""
+        return count[:, [self.k_curve.grid.index(k) for k in self.weighed.sizes]]
+
+    def features(self, at: SourceRows) -> Float64:
+        """(row, feature) what the first pass weighs of some rows."""
+        trees = heard(self.weighed.trees, at.pool.run, tree_odds, lambda: at.read("x"))
+        return self.weighed.features(self.of_sizes(at.columns["count"]), trees)
+
     @property
     def rates(self) -> NoiseRates:
         return self.estimates[self.noise]
@@ -144,12 +150,11 @@ def counted_votes(at: SourceRows, k: int, at_least: float) -> tuple[Integers, In
     return likely, np.where(likely == 1, ones, k - ones)
 
 
-def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -> Sendings:
+def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
     """Counts of label 1 for each k of a grid, sent to source order; a sample of them; and which
     rows each block has as neighbors."""
     return over_graph(
-        *(job, graph, "regression"),
-        partial(count, grid=grid, n_rows=graph.pool.n_rows, seed=seed),
+        *(job, graph, "regression", partial(count, grid=grid)),
         needs=("given_label", "neighbor_label"),
         gives={"count": f"({len(grid)},)i2"},
         asks=Asks(),
@@ -157,11 +162,10 @@ def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...], seed: int) -
     )
 
 
-def count(at: Around, grid: tuple[int, ...], n_rows: int, seed: int) -> Facts:
+def count(at: Around, grid: tuple[int, ...]) -> Facts:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
     label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
-    ones = counts(label, grid)
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION))
+    ones, drawn = counts(label, grid), at.drawn(FIT_ROWS)
     return Facts(
         {"count": ones},
         drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
@@ -240,69 +244,48 @@ def estimate_rates(
     return job.result("rates", estimate, RateEstimates)
 
 
-@dataclass(frozen=True)
-class First:
-    """What the first pass takes."""
-
-    vote: WeighedVote
-    grid: tuple[int, ...]
-    """Sizes that rows are counted for."""
-
-    def count(self, count: Integers) -> Integers:
-        """(row, size) of the vote among counts (row, grid)."""
-        return count[:, [self.grid.index(k) for k in self.vote.sizes]]
-
-    def features(self, at: SourceRows) -> Float64:
-        """(row, feature) what the vote weighs of some rows."""
-        trees = heard(self.vote.trees, at.pool.run, tree_odds, lambda: at.read("x"))
-        return self.vote.features(self.count(at.columns["count"]), trees)
-
-
 def find_label_issues(
-    job: Job, graph: PoolGraph, counted: Sendings, rates: RateEstimates, seed: int
+    job: Job, graph: PoolGraph, counted: Sendings, rates: RateEstimates
 ) -> LabelIssues:
     """Write the group `labels`, by what the first pass says of each row's neighbors."""
-    first, rule, k = First(rates.weighed, tuple(rates.k_curve.grid)), rates.decision_rule, rates.k
-    kernel = partial(chance, first=first)
+    kernel = partial(chance, rates=rates)
     relayed = over_rows(job, graph, "relay", kernel, of=[counted], requests=counted)
     smoothed = over_graph(
-        *(job, graph, "smoothing", partial(smooth, n_rows=graph.pool.n_rows, seed=seed)),
+        *(job, graph, "smoothing", smooth),
         needs=("distance",),
         known=relayed,
         gives={"smoothed": "f4", "reach": "f4"},
     )
-    fit = partial(_fit_second, graph, counted, smoothed, first)
-    second = job.result("weights", fit, OddsWeights)
-    weighed = rates.taken is not None
-    judge = partial(verdicts, k=k, rule=rule, first=first, second=second, weighed=weighed)
-    about = {"k": k, **asdict(rule)}
+    fit = partial(_fit_second, graph, counted, smoothed, rates)
+    judge = partial(verdicts, rates=rates, second=job.result("weights", fit, OddsWeights))
+    about = {"k": rates.k, **asdict(rates.decision_rule)}
     return write_verdicts(job, graph, judge, [counted, smoothed], Table("labels"), about)
 
 
-def chance(at: SourceRows, first: First) -> Arrays:
+def chance(at: SourceRows, rates: RateEstimates) -> Arrays:
     """What the first pass says of some rows: a byte each."""
-    log_odds = first.vote.log_odds(first.features(at))
-    return {"chance": first_pass(log_odds, at.read("y"), first.vote.assumed.correction())}
+    log_odds, by = rates.weighed.log_odds(rates.features(at)), rates.weighed.assumed.correction()
+    return {"chance": first_pass(log_odds, at.read("y"), by)}
 
 
-def smooth(at: Around, n_rows: int, seed: int) -> Facts:
+def smooth(at: Around) -> Facts:
     """What the neighbors of some rows say, and that of those in the sample."""
     near = at.of_neighbors("chance", SMOOTHED)
     smoothed, reach = smoothed_odds(near, at.of_row["distance"])
     columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
-    drawn = np.flatnonzero(in_sample(at.row, n_rows, FIT_ROWS, seed, Stream.PARTITION))
+    drawn = at.drawn(FIT_ROWS)
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
 
 def _fit_second(
-    graph: PoolGraph, counted: Sendings, smoothed: Sendings, first: First, run: Run
+    graph: PoolGraph, counted: Sendings, smoothed: Sendings, rates: RateEstimates, run: Run
 ) -> Output:
-    sample, around = counted.drawn(), smoothed.drawn()
+    sample, around, vote = counted.drawn(), smoothed.drawn(), rates.weighed
     x = cache(partial(sampled, run, "partition", sample["row"]))
-    trees = heard(first.vote.trees, run, tree_odds, x)
-    features = first.vote.features(first.count(sample["count"]), trees)
+    trees = heard(vote.trees, run, tree_odds, x)
+    features = vote.features(rates.of_sizes(sample["count"]), trees)
     near, given = (features, around["smoothed"], around["reach"]), sample["given_label"]
-    by = first.vote.assumed.correction()
+    by = vote.assumed.correction()
     weights = fit_second(*near, given, by)
 
     def chances() -> tuple[Float64, Int32]:
@@ -312,33 +295,23 @@ def _fit_second(
     return Output(written, replace(weights, places=places))
 
 
-def verdicts(
-    at: SourceRows,
-    k: int,
-    rule: Rule,
-    first: First,
-    second: OddsWeights,
-    weighed: bool,
-) -> Facts:
-    """Verdicts on some rows of the pool, predictions from their neighbors alone; `weighed`: by
-    neighborhoods of all sizes."""
-    count, given = at.columns["count"], at.read("y")
-    around, reach = at.columns["smoothed"], at.columns["reach"]
-    eta, vote, features = count[:, first.grid.index(k)] / k, first.vote, first.features(at)
-    predicted = (vote.log_odds(features) >= 0).astype(np.int8) if weighed else rule.predict(eta)
+def verdicts(at: SourceRows, rates: RateEstimates, second: OddsWeights) -> Arrays:
+    """Verdicts on some rows of the pool, predictions from their neighbors alone."""
+    given, vote, features = at.read("y"), rates.weighed, rates.features(at)
+    eta = at.columns["count"][:, rates.k_curve.grid.index(rates.k)] / rates.k
+    predicted = (
+        rates.decision_rule.predict(eta)
+        if rates.taken is None
+        else (vote.log_odds(features) >= 0).astype(np.int8)
+    )
     by, places = vote.assumed.correction(), second.places
     wrong = read_wrong(at.pool.run, places, by.matrix)
     own = own_odds(given, by, None if wrong is None else wrong[group_of(at, places)])
-    quality = second_pass(odds_around(features, around, reach, second), given, own, second)
-    issue = quality < 0.5
-    sure = certain(at.pool.run, at.rows)
-    issue[sure], predicted[sure], quality[sure] = False, given[sure], 1.0
-    columns = {
-        "row": at.read("row"),
-        "given_label": given,
+    around = odds_around(features, at.columns["smoothed"], at.columns["reach"], second)
+    quality = second_pass(around, given, own, second)
+    return {
         "predicted_label": predicted,
         "label_quality": quality.astype(np.float32),
-        "is_label_issue": issue,
+        "is_label_issue": quality < 0.5,
         "eta_corr": eta.astype(np.float32),
     }
-    return Facts(columns, left=Checked.of_rows(issue, columns["label_quality"]))

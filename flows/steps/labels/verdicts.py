@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from pipeline.arrays import Bools, Floating, Integers, added
+from flows.steps.ingest.pool import certain
+from pipeline.arrays import Integers, added
 from pipeline.decision.review import Verdict
 from pipeline.methods import speculate_correct
 from pipeline.methods.rules import Rule
@@ -32,11 +34,6 @@ class Checked:
     wrong: int
     """Labels that are wrong, as their qualities have it, in ``_FINE`` parts."""
 
-    @classmethod
-    def of_rows(cls, is_label_issue: Bools, quality: Floating) -> Checked:
-        wrong = np.rint(_FINE * (1.0 - quality.astype(np.float64)))
-        return cls(int(is_label_issue.sum()), int(wrong.sum()))
-
 
 @dataclass(frozen=True)
 class LabelIssues:
@@ -46,28 +43,39 @@ class LabelIssues:
     n_wrong: float
     """Labels that are wrong, as their qualities have it."""
 
-    @classmethod
-    def of_parts(cls, parts: Sequence[Checked]) -> LabelIssues:
-        total = added(parts)
-        return cls(total.issues, total.wrong / _FINE)
+
+Kernel = Callable[[SourceRows], Arrays]
 
 
 def write_verdicts(
     job: Job,
     graph: PoolGraph,
-    kernel: Callable[[SourceRows], Facts],
+    kernel: Kernel,
     of: Sequence[Sendings],
     table: Table,
     about: Mapping[str, Any],
 ) -> LabelIssues:
-    """Write the group `labels`: what the kernel, which leaves `Checked`, says of the rows."""
-    judged = over_rows(job, graph, "labels", kernel, of=of, table=table)
+    """Write the group `labels`: what the kernel says of the rows."""
+    judged = over_rows(job, graph, "labels", partial(verdicts, kernel), of=of, table=table)
 
     def finish(run: Run) -> Output:
-        written = table.finish(run, graph.pool, dict(about))
-        return Output(written, LabelIssues.of_parts(judged.left(Checked)))
+        written, total = table.finish(run, graph.pool, dict(about)), added(judged.left(Checked))
+        return Output(written, LabelIssues(total.issues, total.wrong / _FINE))
 
     return job.result("verdicts", finish, LabelIssues)
+
+
+def verdicts(kernel: Kernel, at: SourceRows) -> Facts:
+    """Verdicts on some rows of the pool; labels that somebody checked are certain."""
+    given, sure, columns = at.read("y"), certain(at.pool.run, at.rows), dict(kernel(at))
+    for name in {"predicted_label", "likely_label"} & columns.keys():
+        columns[name] = columns[name].astype(given.dtype)
+        columns[name][sure] = given[sure]
+    issue, quality = columns["is_label_issue"], columns["label_quality"]
+    issue[sure], quality[sure] = False, 1.0
+    wrong = np.rint(_FINE * (1.0 - quality.astype(np.float64)))
+    left = Checked(int(issue.sum()), int(wrong.sum()))
+    return Facts({"row": at.read("row"), "given_label": given, **columns}, left=left)
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,6 @@ from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from pipeline.arrays import Int64, UInt64, added
-from pipeline.blocks.sampling import in_sample
 from pipeline.decision.suspects import PORTION
 from pipeline.labels import dtype_of
 from pipeline.methods.partial_labels import (
@@ -188,15 +187,14 @@ def stops_tried(length: int) -> tuple[int, ...]:
 
 
 def judge_candidates(
-    job: Job, graph: PoolGraph, n_classes: int, length: int, seed: int
+    job: Job, graph: PoolGraph, n_classes: int, length: int
 ) -> tuple[CandidateEstimates, Verdicts]:
     """c1 and T, and the group `labels`."""
     requests = over_graph(job, graph, "wanted", asks=Asks(own=True))
     known = neighbors_candidates(job, graph, requests)
-    choice = _choose(job, graph, known, n_classes, stops_tried(length), seed)
+    choice = _choose(job, graph, known, n_classes, stops_tried(length))
     judged = over_graph(
-        *(job, graph, "predictions"),
-        partial(answers, n_classes=n_classes, n_rows=graph.pool.n_rows, how=choice.params),
+        *(job, graph, "predictions", partial(answers, n_classes=n_classes, how=choice.params)),
         known=known,
         gives=GIVES,
     )
@@ -209,13 +207,10 @@ def _choose(
     known: Sendings,
     n_classes: int,
     stops: tuple[int, ...],
-    seed: int,
 ) -> CandidateEstimates:
     """The c1 and T of greatest agreement."""
-    n_rows = graph.pool.n_rows
     counted = over_graph(
-        *(job, graph, "agreement"),
-        partial(agree, n_classes=n_classes, n_rows=n_rows, stops=stops, seed=seed),
+        *(job, graph, "agreement", partial(agree, n_classes=n_classes, stops=stops)),
         known=known,
         portion=None,
     )
@@ -230,17 +225,18 @@ def _choose(
     return job.result("choice", finish, CandidateEstimates)
 
 
-def agree(at: Around, n_classes: int, n_rows: int, stops: tuple[int, ...], seed: int) -> Facts:
+def agree(at: Around, n_classes: int, stops: tuple[int, ...]) -> Facts:
     """How often the answers of one block's sampled rows are in their own sets, by c1 and T."""
-    drawn, mask = in_sample(at.row, n_rows, CHOICE_ROWS, seed, Stream.CHOICE), at.known["mask"]
+    drawn, mask = at.drawn(CHOICE_ROWS, Stream.CHOICE), at.known["mask"]
+    n_rows = at.graph.pool.n_rows
     margins = np.array([AdaptiveParams(c1).margin(n_rows, n_classes) for c1 in C1])
     own = mask[at.own[drawn]]
     hits = agreement(at.near[drawn], mask, own, n_classes, margins, np.array(stops))
     return Facts(left=SetsAgreed(int(drawn.sum()), hits.tolist()))
 
 
-def answers(at: Around, n_classes: int, n_rows: int, how: AdaptiveParams) -> Arrays:
-    mask, args = at.known["mask"], (n_classes, n_rows, how)
+def answers(at: Around, n_classes: int, how: AdaptiveParams) -> Arrays:
+    mask, args = at.known["mask"], (n_classes, at.graph.pool.n_rows, how)
     answer = predict(at.near, mask, *args)
     mine = disambiguate(at.near, mask, mask[at.own], answer, *args)
     return {
