@@ -191,7 +191,7 @@ def test_rare_classes_among_many_keep_the_rows_of_others_apart() -> None:
     true = np.arange(4)
     plain = np.linalg.pinv(0.95 * first + 0.05 / 4)
     np.testing.assert_array_equal(transition_fit._inverse(first, true), plain)
-    first[3] = first[:3].mean(axis=0) + [0.0, 0.0, -1e-3, 1e-3]
+    first[3] = first[:3].mean(axis=0) + np.array([0.0, 0.0, -1e-3, 1e-3])
     inverse = transition_fit._inverse(first, true)
     assert np.abs(inverse).max() < 10.0 < np.abs(np.linalg.pinv(0.95 * first + 0.05 / 4)).max()
     assert (first[:3] @ inverse).argmax(axis=1).tolist() == [0, 1, 2]
