@@ -155,9 +155,9 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
     are their mistakes. Of few labels nothing is decided.
     """
     given, own = counts.sum(axis=0)[true], matrix[np.arange(len(true)), true]
-    mixture, told = are_mixtures(matrix, true), shown(counts)[true]
+    mixture, enough = are_mixtures(matrix, true), shown(counts)[true]
     scarce = counts.sum(axis=1) @ clean * own < LEAST_RIGHT * given
-    mixture, scarce = mixture & told, scarce & told
+    mixture, scarce = mixture & enough, scarce & enough
     return np.asarray(mixture if mixture.any() else scarce)  # a mixture has the rows of others
 
 
