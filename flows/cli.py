@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import contextlib
 import json
-import logging
 import os
 import sys
 import warnings
@@ -62,7 +61,6 @@ def process() -> None:
     collecting_seldom()
     one_heap()
     stdout.print_anything()
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells where its cache is
     theirs = "acquire" in sys.argv  # whose --oracle may import anything
     with contextlib.nullcontext() if theirs else without_unused():
         status = main()
@@ -330,6 +328,9 @@ def _check_page(html: str | None) -> None:
     if html is None:
         return
     needs("report", "--html")
+    import logging  # here: it is called when a process ends
+
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells where its cache is
     from storage.export import check_target
 
     check_target(html, page=True)

@@ -43,10 +43,10 @@ from flows.train import train
 anchored_part, folder = graph.anchored_part, Path(__file__).parent
 
 
-def held(run, part):
+def held(k, run, part):
     while len(list(folder.glob("run/ledger/neighbors/*"))) >= int((folder / "n").read_text()):
         time.sleep(0.05)
-    return anchored_part(run, part)
+    return anchored_part(k, run, part)
 
 
 graph.anchored_part = held

@@ -23,10 +23,10 @@ from storage.errors import ClusterError, StepTimeoutError
 from storage.runs.run import Run
 
 
-def hanging(run: Run, part: Part[Any]) -> Output:
+def hanging(k: int, run: Run, part: Part[Any]) -> Output:
     if part.name == "region-00001":
         time.sleep(3600)
-    return anchored_part(run, part)
+    return anchored_part(k, run, part)
 
 
 anchored_part = flows.steps.graph.neighbors.anchored_part
@@ -103,7 +103,7 @@ def test_process_ends_though_a_kernel_hangs(pool: PoolWriter, tmp_path: Path) ->
         "import math\nfrom numba import njit\nimport flows.engine.deadline as deadline\n"
         "import flows.steps.graph.neighbors as graph\n"
         "@njit(nogil=True)\ndef hang(x):\n    while x < 2:\n        x = math.cos(x)\n    return x\n"
-        "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.anchored_part = lambda run, part: hang(1.0)\n"
+        "hang(3.0)\ndeadline.GRACE = 1.0\ngraph.anchored_part = lambda *_: hang(1.0)\n"
         "from flows.cli import process\nprocess()\n"
     )
     args = ("train", pool(), "--run", tmp_path / "run", "--workers", "0", "--step-timeout", "3")
