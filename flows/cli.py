@@ -328,7 +328,7 @@ def _check_page(html: str | None) -> None:
     if html is None:
         return
     needs("report", "--html")
-    import logging  # here: it is called when a process ends
+    import logging  # not above: it leaves something to be called when any command ends
 
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it tells where its cache is
     from storage.export import check_target

@@ -47,7 +47,7 @@ MOST_CELLS = 200_000_000
 FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
 """Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
-down to ``FEWEST_ANCHORS``."""
+down to ``FEWEST_ANCHORS``, and to ``OF_EACH_CLASS``."""
 
 FEWEST_LISTED = 60
 """Anchors, and places of their lists, that tell whether rows vouch for each other."""
@@ -140,8 +140,8 @@ def transition_matrix(
             return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
-    most_anchors = min(MOST_CELLS // (8 * c), MOST_WORK // c**2)
-    most_anchors = max(FEWEST_ANCHORS, OF_EACH_CLASS * c, most_anchors)
+    paid = min(MOST_CELLS // (8 * c), MOST_WORK // c**2)
+    most_anchors = max(FEWEST_ANCHORS, OF_EACH_CLASS * c, paid)
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
     labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)

@@ -19,7 +19,7 @@ from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.extrema import SIZES
 
 ALL_WORK = 30_000_000_000
-"""Anchors times classes squared times the steps of each of the two fits, at most: of many classes
+"""Anchors times classes squared times the steps of a descent that are paid for: of many classes
 there are fewer steps."""
 SINGLE_WORK = 2_000_000
 """Anchors times classes squared from which on sums over anchors are of float32, in a half to a
@@ -57,9 +57,11 @@ WORTH = 10.0
 """Nats by which a class has to make labels likelier, where without it there is another fit."""
 LEAST_RATE = 1e-4
 """Of the matrix that a fit is begun with."""
-FEWEST_STEPS, MANY_STEPS, MOST_STEPS = 20, 50, 150
-FIRST_STEPS = 5
-"""Of a descent of few steps, those near the first index."""
+FEWEST_STEPS, MOST_STEPS = 20, 150
+"""Of a descent near the first index, and of that which follows it."""
+MANY_STEPS, FIRST_STEPS = 50, 5
+"""Steps from which on, if they are paid for, a fit is begun in both ways; and those near the first
+index where they are not."""
 LEAST_STEP = 3e-6
 """Part of the loss that a step has to take away for another to follow."""
 FEWEST_LABELS = 25
@@ -125,10 +127,9 @@ class Anchors(NamedTuple):
     threads: Threads
 
     @property
-    def steps(self) -> int:
-        """Of a descent, at most."""
-        paid = ALL_WORK // (len(self.counts) * len(self.first) ** 2)
-        return min(MOST_STEPS, max(FEWEST_STEPS, paid))
+    def paid(self) -> int:
+        """Steps of a descent that are."""
+        return ALL_WORK // (len(self.counts) * len(self.first) ** 2)
 
 
 def _without_lost(anchors: Anchors, true: Int64) -> Fit:
@@ -235,7 +236,7 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
     many classes: it takes rows for the mixtures that their labels are. Where steps are few, only
     so: the first descent stays where it began, and takes overlap for mistakes.
     """
-    if anchors.steps < MANY_STEPS:
+    if anchors.paid < MANY_STEPS:
         return _descended(anchors, true, anchors.first[true], UNSURE)[1:]
     sure, matrix, clean = _descended(anchors, true, _by_likeliest(anchors, true), SURE)
     if (clean**2).sum(axis=1).mean() < PURE:
@@ -280,8 +281,9 @@ def _descended(
     target -= target.mean(axis=1, keepdims=True)
     logits = np.log(begin).ravel()
     free = np.concatenate([logits, target.ravel(), np.full(g, total / g), np.zeros(t)])
-    few = min(anchors.steps, FIRST_STEPS) if anchors.steps < MANY_STEPS else anchors.steps
-    for times, steps in ((1000.0, few), (1.0, anchors.steps)):
+    most = min(MOST_STEPS, max(FEWEST_STEPS, anchors.paid))
+    first = most if anchors.paid >= MANY_STEPS else FIRST_STEPS
+    for times, steps in ((1000.0, first), (1.0, most)):
         limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
         data = (pieces, target, times * MIXING_PENALTY, true, threads)
         done = minimize(loss, free, data, "L-BFGS-B", True, options=limit)

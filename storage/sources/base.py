@@ -229,11 +229,9 @@ def same(old: dict[str, Any], source: Source) -> str | None:
     for key, part in now.items():
         if key not in before:
             return f"{part.name} ({part.role}) is new in the source"
-        difference = changed(before[key], part)
-        if difference and key[1] != part.name:
-            return f"{key[1]} ({part.role}) is no longer part of the source"
-        if difference:
-            return difference
+        if difference := changed(before[key], part):
+            gone = f"{key[1]} ({part.role}) is no longer part of the source"
+            return difference if key[1] == part.name else gone
     if list(before) != list(now):
         return "the files of the source have another order"
     return None
