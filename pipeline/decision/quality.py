@@ -34,13 +34,22 @@ from pipeline.blocks.logits import (
     fitted_beside,
     mixed,
 )
-from pipeline.decision.class_votes import BYTE, NONE, ClassVotes, class_votes, vote_sizes
+from pipeline.decision.class_votes import (
+    BYTE,
+    CANDIDATES,
+    NONE,
+    ClassVotes,
+    class_votes,
+    vote_sizes,
+)
 from pipeline.decision.whose import Place, own_likelihood
 from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FLOOR = 0.02
-"""Share below which logarithms flatten: what looks impossible may be another kind of mistake."""
+"""Share below which logarithms flatten: what looks impossible may be another kind of mistake. Of
+more classes than are candidates it is less, so that all others together are no likelier for being
+more."""
 SHRINK = 2.0
 """Labels of the pool's average added to every count."""
 BLUR = 0.05
@@ -174,7 +183,7 @@ def vote_features(votes: ClassVotes, by: Correction) -> Float64:
     _clean_shares(share, votes.votes, votes.total, code, by.inverse, by.prior)
     if votes.trees is not None:
         share = np.concatenate([share, votes.trees[:, :, None] / BYTE], axis=2)
-    return soft_log(share)
+    return soft_log(share, len(by.matrix))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -259,7 +268,7 @@ def _beside(
         for model in (linear, trees)
     )
     alone = vote_features(replace(votes, trees=of_linear), by)
-    both = np.concatenate([alone, soft_log(of_trees[:, :, None] / BYTE)], axis=2)
+    both = np.concatenate([alone, soft_log(of_trees[:, :, None] / BYTE, len(by.matrix))], axis=2)
     by_one, by_both = (fit_weights(f, votes, by, threads=threads) for f in (alone, both))
     gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
     if gain < LEAST_GAIN * len(x):
@@ -302,7 +311,7 @@ def smoothed_feature(
     codes, chance = neighbor.code[:, :SMOOTHED], neighbor.chance[:, :SMOOTHED]
     _add_chances(average, left, code, codes, chance, weight, n_classes)
     rest = (weight * left).sum(axis=1)
-    return soft_log(average + rest[:, None] / n_classes)[:, :, None]
+    return soft_log(average + rest[:, None] / n_classes, n_classes)[:, :, None]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
@@ -406,7 +415,11 @@ def _add_loss(
 ) -> float:
     """Less the log likelihood of some rows' ``own`` labels, whose slopes are added."""
     n_rows, width, n_features = alike.shape
+    n_terms, n_classes = bias.shape
     chance, value = np.empty(width), 0.0
+    mean, d_mean = np.empty(n_terms), np.zeros(n_terms)
+    for t in range(n_terms):
+        mean[t] = bias[t].mean()
     for i in range(n_rows):
         top = -np.inf
         for p in range(width):
@@ -414,12 +427,14 @@ def _add_loss(
                 z = 0.0
                 for g in range(n_features):
                     z += alike[i, p, g] * weight[g]
-                for t in range(len(bias)):
+                for t in range(n_terms):
                     z += apart[i, t] * bias[t, slot[i, p]]
                 chance[p], top = z, max(top, z)
         z = 0.0
         for g in range(n_features):
             z += floor[i, g] * weight[g]
+        for t in range(n_terms):
+            z += apart[i, t] * mean[t]
         rest = outside[i] * np.exp(min(z - top, 500.0))
         total, likely = rest, rest * elsewhere[own[i]]
         for p in range(width):
@@ -432,13 +447,17 @@ def _add_loss(
         rest *= (1.0 - elsewhere[own[i]] / likely) / total
         for g in range(n_features):
             d_weight[g] += rest * floor[i, g]
+        for t in range(n_terms):
+            d_mean[t] += rest * apart[i, t]
         for p in range(width):
             if there[i, p]:
                 slope = chance[p] / total * (1.0 - matrix[slot[i, p], own[i]] / likely)
                 for g in range(n_features):
                     d_weight[g] += slope * alike[i, p, g]
-                for t in range(len(bias)):
+                for t in range(n_terms):
                     d_bias[t, slot[i, p]] += slope * apart[i, t]
+    for t in range(n_terms):
+        d_bias[t] += d_mean[t] / n_classes
     return value
 
 
@@ -529,10 +548,11 @@ def top_classes(after: Chances, code: Int32) -> TopClasses:
     return TopClasses(np.take_along_axis(code, best, axis=1), kept)
 
 
-def soft_log(share: Float64) -> Float64:
-    """Logarithm of a share, bent softly to that of ``FLOOR`` where it is small or negative."""
-    bent = 0.5 * (share + np.sqrt(share * share + FLOOR * FLOOR))
-    return np.asarray(np.log(bent + FLOOR))
+def soft_log(share: Float64, n_classes: int = 2) -> Float64:
+    """Logarithm of a share, bent softly to that of a floor where it is small or negative."""
+    floor = FLOOR * min(1.0, CANDIDATES / n_classes)
+    bent = 0.5 * (share + np.sqrt(share * share + floor * floor))
+    return np.asarray(np.log(bent + floor))
 
 
 class _Terms(NamedTuple):
@@ -556,7 +576,7 @@ def _terms(
 ) -> _Terms:
     there, slot = code != NONE, np.maximum(code, 0)
     outside = np.asarray(n_classes - there.sum(axis=1), np.float64)
-    floor = np.full((len(features), features.shape[2]), np.log(1.5 * FLOOR))
+    floor = np.full((len(features), features.shape[2]), soft_log(np.zeros(1), n_classes))
     apart = np.ones((len(features), 1))
     if scale is None or reach is None:
         return _Terms(np.ascontiguousarray(features), apart, floor, there, slot, outside)
@@ -567,13 +587,16 @@ def _terms(
 
 
 def _softmax(of: _Terms, weight: Float64, bias: Float64) -> tuple[Float64, Float64]:
-    """Chances of the candidates, and of all other classes, whose features are the floor's."""
+    """Chances of the candidates, and of all other classes, whose features are the floor's and
+    whose biases are the mean: the row's own label, always a candidate, gains nothing by being
+    one."""
     z = of.alike @ weight
     for term, slopes in zip(of.apart.T, bias, strict=True):
         z += term[:, None] * slopes[of.slot]
     z = np.where(of.there, z, -np.inf)
     top = z.max(axis=1, keepdims=True)
     raw = np.exp(z - top)
-    rest = of.outside * np.exp(np.minimum(of.floor @ weight - top[:, 0], 500.0))
+    others = of.floor @ weight + of.apart @ bias.mean(axis=1)
+    rest = of.outside * np.exp(np.minimum(others - top[:, 0], 500.0))
     total = raw.sum(axis=1) + rest
     return raw / total[:, None], rest / total
