@@ -53,8 +53,8 @@ MOST_FORESTS = 100
 """Classes that trees are fitted of at most."""
 LEAST_CHANCE = 1e-3
 """Probabilities are taken as no less, nor nearer to 1."""
-_TILE = 256
-"""Rows that go through a tree while it is near."""
+_TILE, _FEW = 256, 16
+"""Rows that go through a tree while it is near, and through slopes of a few features."""
 
 Codes = Integers
 T = TypeVar("T")
@@ -102,10 +102,10 @@ class Forests(NamedTuple):
         x, fold = np.ascontiguousarray(x, np.float32), fold_of(x)
         feature, left = self.feature.view(np.uint32), self.left.view(np.uint32)
         out = self.start[fold]
-        if self.slope.any():
-            _slide(x, fold, self.slope, out)
         for one, roots in enumerate(self.root):
             rows = np.flatnonzero(fold == one)
+            if self.slope[one].any():
+                _slide(x, rows, self.slope[one], out)
             _climb(x, rows, feature, self.threshold, left, self.value, roots, out)
         if out.shape[1] > 1:
             out -= out.mean(axis=1, keepdims=True)
@@ -454,22 +454,26 @@ def _laid_out(nodes: Any) -> tuple[Any, Int64]:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _slide(x: Float32, fold: Int64, slope: Float64, out: Float64) -> None:
-    """Add to the rows' logits the linear function of their fold, four features at a time."""
+def _slide(x: Float32, rows: Int64, slope: Float64, out: Float64) -> None:
+    """Add to the rows' logits a linear function (feature, class), four features at a time of a few
+    rows while these slopes are near."""
     whole = x.shape[1] - x.shape[1] % 4
-    for row in range(len(x)):
-        by, to = slope[fold[row]], out[row]
+    for first in range(0, len(rows), _FEW):
+        tile = rows[first : first + _FEW]
         for f in range(0, whole, 4):
-            first, second = np.float64(x[row, f]), np.float64(x[row, f + 1])
-            third, fourth = np.float64(x[row, f + 2]), np.float64(x[row, f + 3])
-            for c in range(len(to)):
-                to[c] += (first * by[f, c] + second * by[f + 1, c]) + (
-                    third * by[f + 2, c] + fourth * by[f + 3, c]
-                )
+            for row in tile:
+                to = out[row]
+                a, b = np.float64(x[row, f]), np.float64(x[row, f + 1])
+                c, d = np.float64(x[row, f + 2]), np.float64(x[row, f + 3])
+                for one in range(len(to)):
+                    to[one] += (a * slope[f, one] + b * slope[f + 1, one]) + (
+                        c * slope[f + 2, one] + d * slope[f + 3, one]
+                    )
         for f in range(whole, x.shape[1]):
-            value = np.float64(x[row, f])
-            for c in range(len(to)):
-                to[c] += value * by[f, c]
+            for row in tile:
+                to, value = out[row], np.float64(x[row, f])
+                for one in range(len(to)):
+                    to[one] += value * slope[f, one]
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
