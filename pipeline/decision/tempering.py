@@ -69,7 +69,7 @@ def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
 
 def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Support]) -> Float64:
     """The matrix, some rows replaced by those of its symmetric peer: of unsupported classes, and
-    of those that would mostly be given one other label; as it is where there are no verdicts.
+    of weak ones that would mostly be given one other label; as it is where there are no verdicts.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
@@ -77,8 +77,9 @@ def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Su
     if not class_support:
         return matrix
     tempered = matrix.copy()
-    weak = np.array([one == "unsupported" for one in class_support], np.bool_)
-    weak |= np.diag(matrix) < matrix.max(axis=1)
+    verdict = np.array(class_support)
+    weak = verdict == "unsupported"
+    weak |= (verdict == "weak") & (np.diag(matrix) < matrix.max(axis=1))
     tempered[weak] = _symmetric(matrix, given_counts)[weak]
     return tempered
 

@@ -273,11 +273,11 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
 def _doubt(fitted: Float64, half: Float64, hidden: Float64, rows: Float64) -> Float64:
     """(c, c) standard errors of what each class is given of the others' labels.
 
-    Two classes are told apart as far as either's right labels lead those of the other. By a lead g,
-    rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class
-    overlaps the other is in doubt for both, as far as it has labels.
+    Two classes are told apart as far as the label of either is commoner where it lies than where
+    the other does. By a lead g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is
+    ``hidden`` where one class overlaps the other is in doubt for both, as far as it has labels.
     """
-    lead, n = np.diag(fitted)[:, None] - fitted, rows[:, None]
+    lead, n = np.diag(fitted) - fitted, rows[:, None]
     inflated = 1.0 + (1.0 / np.clip(np.minimum(lead, lead.T), 1e-3, 1.0) - 1.0) ** 2
     variance = (fitted * (1.0 - fitted) + 1.0 / n) / n * inflated
     confused = np.hypot(half, hidden) / 1.96

@@ -181,6 +181,20 @@ def test_asymmetric_noise_is_undone() -> None:
     assert ours > theirs + 0.01
 
 
+@pytest.mark.parametrize("rate", [0.45, 0.6])
+def test_a_class_that_is_half_given_one_other_label_is_found(rate: float) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 5, 4000)
+    x = 6.0 * np.eye(5)[clean] + rng.normal(size=(4000, 5))
+    given = np.where((clean == 2) & (rng.random(4000) < rate), 3, clean)
+    model = RobustKNeighborsClassifier().fit(x, given)
+    assert model.transition_matrix_[2, 3] == pytest.approx(rate, abs=0.04)
+    assert model.support_ == "supported"
+    suspect, wrong = model.label_quality_ < 0.5, given != clean
+    assert (suspect == wrong).mean() > 0.99
+    assert (model.predict(x) == clean).mean() > 0.99
+
+
 def test_known_matrix_is_taken_at_its_word() -> None:
     x, y, _ = gao(600, 0)
     model = RobustKNeighborsClassifier(10, noise=[[0.7, 0.3], [0.1, 0.9]]).fit(x, y)
