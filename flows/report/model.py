@@ -357,9 +357,14 @@ class Training(PoolReport):
     @property
     def share_wrong_interval(self) -> Interval | None:
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
-        overlap of the classes; it holds the share itself."""
-        share = self.share_wrong
-        high = self._over_classes([end for _, end in self.class_noise_interval])
+        overlap of the classes; it holds the share itself. Rows of classes of which nothing is known
+        may all be of the one that is wrong most."""
+        share, ends = self.share_wrong, [end for _, end in self.class_noise_interval]
+        unknown = [a is None for a in self.clean_prior]
+        most = max((end for end, one in zip(ends, unknown, strict=True) if one), default=0.0)
+        high = self._over_classes(
+            [most if one else end for end, one in zip(ends, unknown, strict=True)]
+        )
         if high is None or share is None:
             return None
         return min(self.least_wrong, share), max(high, share)

@@ -144,6 +144,12 @@ def test_mistakes_of_a_class_of_which_nothing_is_known_may_be_many_or_none(made:
     change = np.subtract(unknown.share_wrong_interval, report["share_wrong_interval"])
     assert change[0] == pytest.approx(-priors[0] * low, rel=0.1)
     assert abs(change[1]) < 0.1 * priors[0] * high  # by given labels the class is as frequent
+    ends, priors = [(0.0, 0.9), *[(0.0, 0.1)] * (C - 1)], [None, None, *priors[2:]]
+    both = {"clean_prior": priors, "class_noise_interval": ends}
+    two = ClassReport.model_validate({**report, **both})
+    part = sum(report["class_counts"][:2]) / report["n_rows"]  # rows of one may be given the other
+    assert two.share_wrong_interval is not None
+    assert two.share_wrong_interval[1] == pytest.approx(0.1 + 0.8 * part, rel=0.05)
 
 
 def test_what_nothing_supports_is_not_the_first_thing_said(made: Path) -> None:
