@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from pipeline.arrays import Float64, Floating, Int64, Integers
+from pipeline.arrays import Bools, Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
 from pipeline.noise.copies import Mates, OneEach, groups_of, most_mates, one_of_value
 from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
@@ -270,14 +270,18 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
     return np.asarray(1.96 * np.sqrt(squares))
 
 
-def _doubt(fitted: Float64, half: Float64, hidden: Float64, rows: Float64) -> Float64:
+def _doubt(
+    fitted: Float64, half: Float64, hidden: Float64, rows: Float64, supported: Bools
+) -> Float64:
     """(c, c) standard errors of what each class is given of the others' labels.
 
     Two classes are told apart as far as the label of either is commoner where it lies than where
-    the other does. By a lead g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is
-    ``hidden`` where one class overlaps the other is in doubt for both, as far as it has labels.
+    the other does; and, unless it is ``supported`` (class,), than the other's is there. By a lead
+    g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class
+    overlaps the other is in doubt for both, as far as it has labels.
     """
-    lead, n = np.diag(fitted) - fitted, rows[:, None]
+    own, n = np.diag(fitted), rows[:, None]
+    lead = np.minimum(own - fitted, np.where(supported[:, None], 1.0, own[:, None] - fitted))
     inflated = 1.0 + (1.0 / np.clip(np.minimum(lead, lead.T), 1e-3, 1.0) - 1.0) ** 2
     variance = (fitted * (1.0 - fitted) + 1.0 / n) / n * inflated
     confused = np.hypot(half, hidden) / 1.96
@@ -371,7 +375,8 @@ def _judge(
     prior, impurities = np.zeros(n_classes), np.ones(n_classes)
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
-    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows)
+    supported = np.array([verdicts[code] == "supported" for code in observed.tolist()])
+    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, supported)
     somewhere = clean.any(axis=0)
     least, most = informative[somewhere].min(), impurity[somewhere].max()
     reason = (

@@ -46,8 +46,10 @@ FIRST_SIZES = 18, 90
 SURE, UNSURE = 12.0, 6.0
 """Totals of the weights that a fit is begun with."""
 LEANING, LEAST_SINGULAR = (0.0, 0.2, 0.5), 0.1
-"""Parts of the classes' own labels that a matrix to be inverted is given in turn, until its least
-singular value is so large."""
+"""Parts of the classes' own labels that a matrix of many classes to be inverted is given in turn,
+until its least singular value is so large."""
+FEW_CLASSES = 32
+"""Classes whose matrix is inverted as it is: two of few that nearly coincide are not rare."""
 PURE = 0.98
 """Mean sum of the squares of rows' chances from which on these are sure."""
 BETTER = 0.8
@@ -248,12 +250,13 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
 
 def _inverse(matrix: Float64, true: Int64) -> Float64:
     """(c, t) what makes shares of given labels chances of classes, by the rows (t, c) of ``true``
-    ones; these lean to the classes' own labels where some are nearly mixtures of others, as those
-    of rare classes are beside many."""
+    ones; these lean to the classes' own labels where some of many are nearly mixtures of others, as
+    those of rare classes are."""
     even, own = 0.05 / matrix.shape[1], np.eye(matrix.shape[1])[true]
-    for part in LEANING:
+    parts = LEANING if len(true) > FEW_CLASSES else LEANING[:1]
+    for part in parts:
         leaning = 0.95 * ((1.0 - part) * matrix + part * own) + even
-        if part == LEANING[-1] or np.linalg.svd(leaning, compute_uv=False)[-1] >= LEAST_SINGULAR:
+        if part == parts[-1] or np.linalg.svd(leaning, compute_uv=False)[-1] >= LEAST_SINGULAR:
             break
     return np.asarray(np.linalg.pinv(leaning))
 

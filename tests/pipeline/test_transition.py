@@ -187,14 +187,21 @@ def test_classes_that_few_anchors_show_are_not_said_to_lie_nowhere() -> None:
 
 def test_rare_classes_among_many_keep_the_rows_of_others_apart() -> None:
     """Of a matrix that is nearly singular the inverse would take any class for any other."""
-    first = np.full((4, 4), 0.05) + 0.8 * np.eye(4)
-    true = np.arange(4)
-    plain = np.linalg.pinv(0.95 * first + 0.05 / 4)
+    first, true = np.full((40, 40), 0.005) + 0.8 * np.eye(40), np.arange(40)
+    plain = np.linalg.pinv(0.95 * first + 0.05 / 40)
     np.testing.assert_array_equal(transition_fit._inverse(first, true), plain)
-    first[3] = first[:3].mean(axis=0) + np.array([0.0, 0.0, -1e-3, 1e-3])
+    first[39] = first[:39].mean(axis=0) + 1e-3 * np.eye(40)[39] - 1e-3 * np.eye(40)[38]
+    plain = np.linalg.pinv(0.95 * first + 0.05 / 40)
     inverse = transition_fit._inverse(first, true)
-    assert np.abs(inverse).max() < 10.0 < np.abs(np.linalg.pinv(0.95 * first + 0.05 / 4)).max()
-    assert (first[:3] @ inverse).argmax(axis=1).tolist() == [0, 1, 2]
+    assert np.abs(inverse).max() < 10.0 < np.abs(plain).max()
+    assert (first[:39] @ inverse).argmax(axis=1).tolist() == true[:39].tolist()
+
+
+def test_two_of_few_classes_that_nearly_coincide_are_told_apart_by_their_matrix() -> None:
+    first = np.full((4, 4), 0.05) + 0.8 * np.eye(4)
+    first[3] = first[:3].mean(axis=0) + np.array([0.0, 0.0, -1e-3, 1e-3])
+    plain = np.linalg.pinv(0.95 * first + 0.05 / 4)
+    np.testing.assert_array_equal(transition_fit._inverse(first, np.arange(4)), plain)
 
 
 def test_few_steps_find_overlap_for_what_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
