@@ -359,12 +359,10 @@ class Training(PoolReport):
         """The same by the ends of the rates' intervals, which allow for mistakes that look like
         overlap of the classes; it holds the share itself. Rows of classes of which nothing is known
         may all be of the one that is wrong most."""
-        share, ends = self.share_wrong, [end for _, end in self.class_noise_interval]
-        unknown = [a is None for a in self.clean_prior]
-        most = max((end for end, one in zip(ends, unknown, strict=True) if one), default=0.0)
-        high = self._over_classes(
-            [most if one else end for end, one in zip(ends, unknown, strict=True)]
-        )
+        share = self.share_wrong
+        pairs = list(zip(self.class_noise_interval, self.clean_prior, strict=True))
+        most = max((end for (_, end), prior in pairs if prior is None), default=0.0)
+        high = self._over_classes([most if prior is None else end for (_, end), prior in pairs])
         if high is None or share is None:
             return None
         return min(self.least_wrong, share), max(high, share)
