@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from numba import njit
 
-from pipeline.arrays import Float32, Float64, Floating, Int64, Integers
+from pipeline.arrays import AnyArray, Float32, Float64, Floating, Int64, Integers
 
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
@@ -40,6 +40,10 @@ class Neighbors(NamedTuple):
     """(list, k) Euclidean"""
     label: Integers
     """(list, k) codes of the given labels of those rows"""
+
+    def columns(self) -> dict[str, AnyArray]:
+        """The lists by the names that a group gives them, `LISTED`."""
+        return dict(zip(LISTED, self._asdict().values(), strict=True))
 
 
 LISTED = ("neighbor", "distance", "neighbor_label")

@@ -222,8 +222,7 @@ def merge_part(run: Run, part: Part[tuple[int, Inbox]], plan: AnchorPlan) -> Out
     for name, column in lists._asdict().items():
         column[place] = received[name][chosen]
     full = lists.row[:, -1] != ABSENT  # all of them, but for a chance below 1e-8 each
-    columns = {"row": row[full]}
-    columns |= {name: column[full] for name, column in zip(LISTED, lists, strict=True)}
+    columns = {name: column[full] for name, column in ({"row": row} | lists.columns()).items()}
     return Output(run.write_scratch(f"anchor-groups/{part.name}", "anchors", columns))
 
 

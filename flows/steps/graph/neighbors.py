@@ -140,8 +140,7 @@ def _region(
 
 def _write(run: Run, number: int, home: Arrays, lists: Neighbors) -> list[str]:
     """The graph of the rows at home in one block: what was written."""
-    columns = {name: home[name] for name in ("row", "given_label")}
-    columns |= dict(zip(LISTED, lists, strict=True))
+    columns = {name: home[name] for name in ("row", "given_label")} | lists.columns()
     return run.write(f"graph/{number:05d}", "graph", columns, {"block": number})
 
 
