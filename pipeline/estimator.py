@@ -556,7 +556,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     def _believed(self, noise: Transition) -> Float64:
         """The matrix without the rows that nothing supports."""
         counts_of = np.bincount(self._label, minlength=len(self.classes_))
-        return believed(noise.matrix, counts_of, noise.class_support)
+        return believed(noise, counts_of)
 
     def _temper(self, near: Int64, noise: Transition) -> MatrixDecision:
         """How far the matrix corrects predictions, from a sample of rows."""

@@ -105,7 +105,7 @@ def case(
     near = given[index[:, : min(K_PEERS, longest)]]
     share = np.stack([(near == b).mean(axis=1) for b in range(c)], axis=1)
     counts = np.bincount(given, minlength=c)
-    matrix = noise.matrix if c == 2 else believed(noise.matrix, counts, noise.class_support)
+    matrix = noise.matrix if c == 2 else believed(noise, counts)
     rows = np.sort(np.random.default_rng([0, 7]).permutation(n)[:FIT_ROWS])
     lists = index[:, :longest], distance[:, :longest], given
     if noise.rates is not None:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from pipeline.arrays import Float64, Integers
-from pipeline.noise.rates import Support, trusted, unknown_mistakes
+from pipeline.arrays import Bools, Float64, Integers
+from pipeline.noise.rates import trusted, unknown_mistakes
 from pipeline.noise.transition import Transition
 
 PARTS = (0.25, 0.5, 0.75, 1.0)
@@ -27,6 +27,11 @@ those of the diagonal alone, if mistakes depend on the class alone."""
 MISTAKEN = 0.75
 """Part of the contradicted labels that is taken for wrong, the rest for a wrong vote, where classes
 are read entry by entry."""
+APART = 0.03
+"""A class stands apart where no more than this of what lies there belongs to others: what it is
+given is then read off its own rows, however few they are."""
+STANDS_OUT = 2.0
+"""Standard errors from what is unknown beyond which an entry of such a class stands for itself."""
 
 
 @dataclass(frozen=True)
@@ -67,20 +72,21 @@ def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
     return np.asarray(part * matrix + (1.0 - part) * _symmetric(matrix, given_counts))
 
 
-def believed(matrix: Float64, given_counts: Integers, class_support: Sequence[Support]) -> Float64:
-    """The matrix, some rows replaced by those of its symmetric peer: of unsupported classes, and
-    of weak ones that would mostly be given one other label; as it is where there are no verdicts.
+def believed(noise: Transition, given_counts: Integers) -> Float64:
+    """The matrix (class, class), row = true class, some rows replaced by those of its symmetric
+    peer: of weak classes that would mostly be given one other label, and of unsupported ones unless
+    they stand apart and mostly keep theirs; as it is where there are no verdicts.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
     """
-    if not class_support:
-        return matrix
-    tempered = matrix.copy()
-    verdict = np.array(class_support)
-    weak = verdict == "unsupported"
-    weak |= (verdict == "weak") & (np.diag(matrix) < matrix.max(axis=1))
-    tempered[weak] = _symmetric(matrix, given_counts)[weak]
+    if not noise.class_support:
+        return noise.matrix
+    tempered, verdict = noise.matrix.copy(), np.array(noise.class_support)
+    taken = (verdict == "weak") | (_apart(noise) & (verdict == "unsupported"))
+    taken &= np.diag(noise.matrix) >= noise.matrix.max(axis=1)
+    weak = ~taken & (verdict != "supported")
+    tempered[weak] = _symmetric(noise.matrix, given_counts)[weak]
     return tempered
 
 
@@ -94,25 +100,39 @@ def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
     if noise.impurity is None or noise.doubt is None:
         return noise.matrix
     part = trusted(noise.impurity)[:, None]
-    rows = believed(noise.matrix, given_counts, noise.class_support)
+    rows = believed(noise, given_counts)
     by_class = part * rows + (1.0 - part) * unknown_mistakes(wrong, given_counts)
     unknown = unknown_mistakes(MISTAKEN * wrong, given_counts)
-    by_entry = shrunk(noise.matrix, noise.doubt, unknown)
+    by_entry = shrunk(noise.matrix, noise.doubt, unknown, _apart(noise))
     return np.asarray(0.5 * (by_class + by_entry))
 
 
-def shrunk(matrix: Float64, doubt: Float64, unknown: Float64) -> Float64:
+def shrunk(matrix: Float64, doubt: Float64, unknown: Float64, apart: Bools) -> Float64:
     """The matrix (class, class), row = true class, shrunk towards one of which less is known.
 
     By empirical Bayes: an entry counts the less, the larger its standard error in ``doubt`` (class,
-    class) is beside how far entries lie from the ``unknown`` ones beyond their errors.
+    class) is beside how far entries lie from the ``unknown`` ones beyond their errors. That is the
+    same for all, but of classes that stand ``apart`` (class,) an entry that lies far away tells it
+    for itself: where mistakes go to few classes of many, most entries lie nowhere else.
     """
     c, other = len(matrix), ~np.eye(len(matrix), dtype=np.bool_)
     away, error = matrix - unknown, np.maximum(doubt, 1e-6) ** 2
     spread = float(np.maximum(away**2 - error, 0.0)[other].mean())
-    mistaken = np.where(other, unknown + spread / (spread + error) * away, 0.0)
+    known = spread / (spread + error)
+    far = apart[:, None] & (away**2 > STANDS_OUT**2 * error)
+    known = np.maximum(known, np.where(far, 1.0 - error / np.maximum(away**2, error), 0.0))
+    mistaken = np.where(other, unknown + known * away, 0.0)
     mistaken /= np.maximum(1.0, mistaken.sum(axis=1, keepdims=True) / (1.0 - 1.0 / c))
     return np.asarray(mistaken + np.diag(1.0 - mistaken.sum(axis=1)))
+
+
+def _apart(noise: Transition) -> Bools:
+    """(class,) whether each stands apart, and the class whose label it is given most; as if the one
+    were believed and the other not, votes would move the one's rows to the other."""
+    if noise.impurity is None:
+        return np.zeros(len(noise.matrix), np.bool_)
+    apart = noise.impurity <= APART
+    return np.asarray(apart & apart[(noise.matrix - 2.0 * np.eye(len(apart))).argmax(axis=1)])
 
 
 def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:

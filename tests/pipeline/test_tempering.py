@@ -128,30 +128,31 @@ def test_entries_in_doubt_are_alike(c: int, wrong: float, seed: int) -> None:
     rng = np.random.default_rng(seed)
     matrix = 0.5 * np.eye(c) + 0.5 * rng.dirichlet(np.ones(c), c)
     doubt, alike = rng.random((c, c)) ** 3, wrong / (c - 1)
+    apart = rng.random(c) < 0.5
     pairs = [(a, b) for a in range(c) for b in range(c) if a != b]
     spread = np.mean([max((matrix[p] - alike) ** 2 - doubt[p] ** 2, 0.0) for p in pairs])
     expected = np.eye(c)
     for p in pairs:
-        part = spread / (spread + doubt[p] ** 2)
+        away, part = abs(matrix[p] - alike), spread / (spread + doubt[p] ** 2)
+        if apart[p[0]] and away > 2 * doubt[p]:
+            part = max(part, 1.0 - (doubt[p] / away) ** 2)
         expected[p] = part * matrix[p] + (1.0 - part) * alike
         expected[p[0], p[0]] -= expected[p]
-    np.testing.assert_allclose(shrunk(matrix, doubt, spread_alike(c, wrong)), expected)
+    np.testing.assert_allclose(shrunk(matrix, doubt, spread_alike(c, wrong), apart), expected)
 
 
 def test_a_matrix_is_taken_as_far_as_it_is_known() -> None:
     matrix = np.array([[0.7, 0.3, 0.0], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
-    np.testing.assert_allclose(
-        shrunk(matrix, np.zeros((3, 3)), spread_alike(3, 0.2)), matrix, atol=1e-9
-    )
-    alike = spread_alike(3, 0.2)
-    np.testing.assert_allclose(shrunk(matrix, np.ones((3, 3)), alike), alike, atol=1e-4)
+    sure, alike, blended = np.zeros((3, 3)), spread_alike(3, 0.2), np.zeros(3, np.bool_)
+    np.testing.assert_allclose(shrunk(matrix, sure, alike, blended), matrix, atol=1e-9)
+    np.testing.assert_allclose(shrunk(matrix, np.ones((3, 3)), alike, blended), alike, atol=1e-4)
     one = np.full((3, 3), 0.01)
     one[0, 1] = 1.0
-    found = shrunk(matrix, one, spread_alike(3, 0.2))
+    found = shrunk(matrix, one, alike, blended)
     assert found[0, 1] == pytest.approx(0.1, abs=0.01)
     np.testing.assert_allclose(found[1:], matrix[1:], atol=0.01)
     mostly_wrong = np.array([[0.1, 0.5, 0.4], [0.1, 0.8, 0.1], [0.0, 0.2, 0.8]])
-    found = shrunk(mostly_wrong, np.zeros((3, 3)), spread_alike(3, 0.2))
+    found = shrunk(mostly_wrong, sure, alike, blended)
     assert found[0, 0] == pytest.approx(1 / 3)
     np.testing.assert_allclose(found.sum(axis=1), 1.0)
 
@@ -164,10 +165,13 @@ def test_qualities_take_the_average_of_two_readings(c: int, wrong: float, seed: 
     impurity, doubt, counts = rng.random(c), rng.random((c, c)) ** 3, rng.integers(1, 9, c)
     noise = Transition(matrix, "weak", "", class_support=("weak",) * c)
     np.testing.assert_array_equal(assumed(noise, counts, wrong), matrix)
+    impurity[:2] = 0.02
+    first = np.argsort(matrix, axis=1)[:, -2:]  # its own label, and whose it is given most
     found = assumed(replace(noise, impurity=impurity, doubt=doubt), counts, wrong)
     unknown = unknown_mistakes(wrong, counts)
     part = 0.5 + 0.5 * np.exp(-6.0 * impurity[:, None])
-    other = shrunk(matrix, doubt, unknown_mistakes(MISTAKEN * wrong, counts))
+    apart = impurity[first].max(axis=1) <= 0.03
+    other = shrunk(matrix, doubt, unknown_mistakes(MISTAKEN * wrong, counts), apart)
     np.testing.assert_allclose(found, 0.5 * (part * matrix + (1.0 - part) * unknown + other))
     nothing = Transition(
         *(np.eye(c), "unsupported", ""), impurity=np.ones(c), doubt=np.ones((c, c))
@@ -190,17 +194,44 @@ def test_only_what_surely_pays_is_taken() -> None:
 @settings(max_examples=40, deadline=None)
 def test_rows_of_classes_that_nothing_supports_are_symmetric(c: int, seed: int) -> None:
     rng = np.random.default_rng(seed)
-    matrix = rng.dirichlet(np.ones(c), c)
-    verdicts = [SUPPORTS[i] for i in rng.integers(0, 3, c)]
-    found = believed(matrix, rng.integers(1, 9, c), verdicts)
+    matrix, impurity = rng.dirichlet(np.ones(c), c), rng.choice([0.02, 0.04, 0.5], c)
+    verdicts = tuple(SUPPORTS[i] for i in rng.integers(0, 3, c))
+    noise = Transition(matrix, "weak", "", class_support=verdicts, impurity=impurity)
+    found = believed(noise, rng.integers(1, 9, c))
     assert np.allclose(found.sum(axis=1), 1)
     for row, verdict in enumerate(verdicts):
-        own = verdict == "weak" and matrix[row, row] == matrix[row].max()
+        own, most = matrix[row, row] == matrix[row].max(), max(np.delete(matrix[row], row))
+        partner = impurity[matrix[row].tolist().index(most)]
+        own &= verdict == "weak" or max(impurity[row], partner) == 0.02
         if verdict == "supported" or own:
             assert (found[row] == matrix[row]).all()
         else:
             assert np.ptp(np.delete(found[row], row)) < 1e-12
             assert found[row, row] >= 1 / c
+
+
+@pytest.mark.parametrize("n_classes", [4, 40])
+def test_few_rows_of_classes_that_stand_apart_tell_whom_they_are_mistaken_for(
+    n_classes: int,
+) -> None:
+    """Pairs of classes exchange .4 of their labels: that is 12 clean labels' worth of each."""
+    matrix = 0.6 * np.eye(n_classes) + 0.4 * np.eye(n_classes)[np.arange(n_classes) ^ 1]
+    doubt = np.where(matrix > 0.0, 0.18, 0.005) + np.eye(n_classes)
+    noise = Transition(matrix, "unsupported", "", class_support=("unsupported",) * n_classes)
+    noise = replace(noise, impurity=np.full(n_classes, 0.01), doubt=doubt)
+    found = assumed(noise, np.full(n_classes, 300), 0.4)
+    assert found[0, 1] > 0.3
+    blended = np.where(np.arange(n_classes) == 1, 0.1, 0.01)
+    one_of_two = assumed(replace(noise, impurity=blended), np.full(n_classes, 300), 0.4)
+    assert max(one_of_two[0, 1], one_of_two[1, 0]) < 0.2
+    mixed = assumed(replace(noise, impurity=np.full(n_classes, 0.1)), np.full(n_classes, 300), 0.4)
+    assert mixed[0, 1] < 0.2
+
+
+def judged(matrix: Float64, *verdicts: Support) -> Transition:
+    """Of classes that lie among others."""
+    impurity = np.full(len(matrix), 0.3)
+    return Transition(matrix, "weak", "", class_support=verdicts, impurity=impurity)
 
 
 def test_a_rare_class_takes_no_other_over() -> None:
@@ -210,7 +241,7 @@ def test_a_rare_class_takes_no_other_over() -> None:
     matrix = np.array([[0.98, 0.01, 0.01], [0.2, 0.6, 0.2], [0.6, 0.2, 0.2]])
     counts = np.array([9000, 900, 100])
     assert (decide(near, 3, 50, matrix).predicted == 2).mean() > 0.8
-    found = believed(matrix, counts, ["weak", "weak", "unsupported"])
+    found = believed(judged(matrix, "weak", "weak", "unsupported"), counts)
     assert (decide(near, 3, 50, found).predicted == 0).mean() > 0.85
 
 
@@ -219,6 +250,6 @@ def test_a_class_that_is_mostly_given_another_label_takes_no_rows() -> None:
     rng = np.random.default_rng(0)
     near = rng.choice(3, size=(2000, 40), p=[0.69, 0.3, 0.01])  # around rows that are truly 0
     matrix = np.array([[0.42, 0.29, 0.29], [0.69, 0.3, 0.01], [0.1, 0.1, 0.8]])
-    found = believed(matrix, np.array([700, 300, 60]), ["supported", "weak", "weak"])
+    found = believed(judged(matrix, "supported", "weak", "weak"), np.array([700, 300, 60]))
     assert (decide(near, 3, 40, matrix).predicted == 1).mean() > 0.8
     assert (decide(near, 3, 40, found).predicted == 0).mean() > 0.9

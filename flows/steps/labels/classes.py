@@ -233,7 +233,7 @@ def estimate_classes(
         fitted = transition_matrix(**lists, n_classes=n_classes, threads=machine)
         sample = counted.drawn()
         near, own, votes = read_sample(sample, n_classes)
-        matrix = believed(fitted.matrix, counts, fitted.class_support)
+        matrix = believed(fitted, counts)
         errors = fitted.standard_errors
         decision = temper(near, own, k, matrix, counts, errors)
         assert fitted.interval is not None
