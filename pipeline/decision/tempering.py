@@ -27,11 +27,9 @@ those of the diagonal alone, if mistakes depend on the class alone."""
 MISTAKEN = 0.75
 """Part of the contradicted labels that is taken for wrong, the rest for a wrong vote, where classes
 are read entry by entry."""
-APART = 0.03
-"""A class stands apart where no more than this of what lies there belongs to others: what it is
-given is then read off its own rows, however few they are."""
 STANDS_OUT = 2.0
-"""Standard errors from what is unknown beyond which an entry of such a class stands for itself."""
+"""Standard errors from what is unknown beyond which an entry of a class that stands apart tells for
+itself how far it lies there."""
 
 
 @dataclass(frozen=True)
@@ -74,8 +72,8 @@ def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
 
 def believed(noise: Transition, given_counts: Integers) -> Float64:
     """The matrix (class, class), row = true class, some rows replaced by those of its symmetric
-    peer: of weak classes that would mostly be given one other label, and of unsupported ones unless
-    they stand apart and mostly keep theirs; as it is where there are no verdicts.
+    peer: of unsupported classes unless they stand apart and mostly keep their label, and of weak
+    ones that do neither; as it is where there are no verdicts.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
     row, votes would move whole classes to it, and the inverse of the matrix would praise that.
@@ -83,10 +81,9 @@ def believed(noise: Transition, given_counts: Integers) -> Float64:
     if not noise.class_support:
         return noise.matrix
     tempered, verdict = noise.matrix.copy(), np.array(noise.class_support)
-    taken = (verdict == "weak") | (_apart(noise) & (verdict == "unsupported"))
-    taken &= np.diag(noise.matrix) >= noise.matrix.max(axis=1)
-    weak = ~taken & (verdict != "supported")
-    tempered[weak] = _symmetric(noise.matrix, given_counts)[weak]
+    known = np.select([verdict == "supported", verdict == "weak"], [2, 1], 0)
+    for_it = known + noise.apart + (np.diag(noise.matrix) >= noise.matrix.max(axis=1))
+    tempered[for_it < 2] = _symmetric(noise.matrix, given_counts)[for_it < 2]
     return tempered
 
 
@@ -103,7 +100,7 @@ def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
     rows = believed(noise, given_counts)
     by_class = part * rows + (1.0 - part) * unknown_mistakes(wrong, given_counts)
     unknown = unknown_mistakes(MISTAKEN * wrong, given_counts)
-    by_entry = shrunk(noise.matrix, noise.doubt, unknown, _apart(noise))
+    by_entry = shrunk(noise.matrix, noise.doubt, unknown, noise.apart)
     return np.asarray(0.5 * (by_class + by_entry))
 
 
@@ -124,15 +121,6 @@ def shrunk(matrix: Float64, doubt: Float64, unknown: Float64, apart: Bools) -> F
     mistaken = np.where(other, unknown + known * away, 0.0)
     mistaken /= np.maximum(1.0, mistaken.sum(axis=1, keepdims=True) / (1.0 - 1.0 / c))
     return np.asarray(mistaken + np.diag(1.0 - mistaken.sum(axis=1)))
-
-
-def _apart(noise: Transition) -> Bools:
-    """(class,) whether each stands apart, and the class whose label it is given most; as if the one
-    were believed and the other not, votes would move the one's rows to the other."""
-    if noise.impurity is None:
-        return np.zeros(len(noise.matrix), np.bool_)
-    apart = noise.impurity <= APART
-    return np.asarray(apart & apart[(noise.matrix - 2.0 * np.eye(len(apart))).argmax(axis=1)])
 
 
 def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:

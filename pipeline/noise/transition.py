@@ -44,6 +44,9 @@ MUTUAL, MEETING = 0.1, 0.05
 labels beyond those of most others, and the chance of either where the other lies."""
 MOST_CELLS = 200_000_000
 """Anchors times sizes times classes at most: beyond, some anchors are left out."""
+APART = 0.03
+"""A class stands apart where no more than this of what lies there belongs to others: what it is
+given is then read off its own rows, however few they are."""
 FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
 """Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
@@ -83,6 +86,14 @@ class Transition:
     errors: Float64 | None = None
     """(class,) standard errors of the diagonal if mistakes depend on the class alone; None: the
     intervals'."""
+
+    @property
+    def apart(self) -> Bools:
+        """(class,) whether each stands apart, as far as that is known."""
+        c = len(self.matrix)
+        return (
+            np.zeros(c, np.bool_) if self.impurity is None else _apart(self.matrix, self.impurity)
+        )
 
     @property
     def standard_errors(self) -> Float64:
@@ -270,24 +281,29 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
     return np.asarray(1.96 * np.sqrt(squares))
 
 
-def _doubt(
-    fitted: Float64, half: Float64, hidden: Float64, rows: Float64, supported: Bools
-) -> Float64:
+def _doubt(fitted: Float64, half: Float64, hidden: Float64, rows: Float64, told: Bools) -> Float64:
     """(c, c) standard errors of what each class is given of the others' labels.
 
     Two classes are told apart as far as the label of either is commoner where it lies than where
-    the other does; and, unless it is ``supported`` (class,), than the other's is there. By a lead
+    the other does; and, unless the class is ``told`` (class,), than the other's is there. By a lead
     g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class
     overlaps the other is in doubt for both, as far as it has labels.
     """
     own, n = np.diag(fitted), rows[:, None]
-    lead = np.minimum(own - fitted, np.where(supported[:, None], 1.0, own[:, None] - fitted))
+    lead = np.minimum(own - fitted, np.where(told[:, None], 1.0, own[:, None] - fitted))
     inflated = 1.0 + (1.0 / np.clip(np.minimum(lead, lead.T), 1e-3, 1.0) - 1.0) ** 2
     variance = (fitted * (1.0 - fitted) + 1.0 / n) / n * inflated
     confused = np.hypot(half, hidden) / 1.96
     given = np.maximum(rows @ fitted, 1.0)
     confused = np.maximum(confused, confused.T * np.minimum(given / given[:, None], 1.0))
     return np.asarray(np.sqrt(variance + confused**2))
+
+
+def _apart(fitted: Float64, impurity: Float64) -> Bools:
+    """(class,) whether each stands apart, and the class whose label it is given most; as if the one
+    were believed and the other not, votes would move the one's rows to the other."""
+    apart = impurity <= APART
+    return np.asarray(apart & apart[(fitted - 2.0 * np.eye(len(fitted))).argmax(axis=1)])
 
 
 def _averaged(
@@ -375,8 +391,9 @@ def _judge(
     prior, impurities = np.zeros(n_classes), np.ones(n_classes)
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
-    supported = np.array([verdicts[code] == "supported" for code in observed.tolist()])
-    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, supported)
+    known = np.array([verdicts[code] for code in observed.tolist()])
+    told = (known == "supported") | ((known == "weak") & _apart(fitted, impurity))
+    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, told)
     somewhere = clean.any(axis=0)
     least, most = informative[somewhere].min(), impurity[somewhere].max()
     reason = (
