@@ -152,14 +152,17 @@ def fewest_rows(m: int) -> int:
 def read_plateau(score: Float64, sample: HeldOutLabels, z: float) -> tuple[float, float, int]:
     """Lowest honest label rate: (rate, its standard error, number of rows it averages).
 
-    Rows are taken in order of ``score`` (m,), ties in row order; of a geometric grid of counts the
-    one with the lowest upper confidence bound (Agresti-Coull, ``z`` standard errors) is used.
+    Rows are taken in order of ``score`` (m,), of ties each for the mean of all, as a file may be
+    sorted by labels; of a geometric grid of counts the one with the lowest upper confidence bound
+    (Agresti-Coull, ``z`` standard errors) is used.
     """
-    order = np.argsort(score, kind="stable")
-    m = len(order)
+    _, tie, size = np.unique(score, return_inverse=True, return_counts=True)
+    m = len(score)
     rows = np.unique(np.geomspace(fewest_rows(m), max(1, int(0.7 * m)), 60).astype(int))
-    ones = np.cumsum(sample.ones[order])[rows - 1]
-    trials = np.cumsum(sample.trials[order])[rows - 1]
+    ones, trials = (
+        np.cumsum(np.repeat(np.bincount(tie, weight) / size, size))[rows - 1]
+        for weight in (sample.ones, sample.trials)
+    )
     counted = trials + z * z
     center = (ones + 0.5 * z * z) / counted
     error = np.sqrt(center * (1.0 - center) / counted)

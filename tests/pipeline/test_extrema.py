@@ -532,6 +532,22 @@ def test_plateau_is_the_mean_of_a_prefix() -> None:
     assert 150 <= rows <= 300
 
 
+def test_a_file_that_is_sorted_by_its_labels_has_the_rates_of_a_shuffled_one() -> None:
+    """Many rows have the same eight nearest labels, and such are not to come with their own 0
+    first; by rows in their order p0 was less than half of what it is."""
+    near, y = two_clouds(2000, 1, apart=3.0)
+    label = noisy(y, 0.3, 0.1, 1)
+    order = np.argsort(label, kind="stable")
+    place = np.argsort(order)
+    shuffled, by_label = (
+        crossfit(lists_, given[lists_], 2000)
+        for lists_, given in ((near, label), (place[near[order]], label[order]))
+    )
+    assert by_label.p0 == pytest.approx(shuffled.p0, abs=1e-4)
+    assert by_label.p1 == pytest.approx(shuffled.p1, abs=1e-4)
+    assert shuffled.p0 == pytest.approx(float(label[y == 0].mean()), abs=0.03)
+
+
 def test_asymptotes_of_a_known_curve() -> None:
     """Labels drawn from the fitted family itself: the asymptotes come back within four errors."""
     rng = np.random.default_rng(2)
