@@ -12,9 +12,10 @@ import ssl
 import sys
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,6 +26,7 @@ from flows.engine.parts import FIRST, other_version
 from flows.engine.progress import Reporter, error_text
 from flows.engine.spared import IMPORTED, MESSAGE
 from flows.options.params import Compute
+from pipeline.knn.threads import Process
 from storage.errors import ClusterError, InputError
 from storage.files.location import Location
 from storage.redaction import without_known
@@ -298,12 +300,11 @@ class Workers:
         self._recording.enter_context(performance_report(str(page), mode="inline"))
 
     def _start(self) -> None:
-        import dask
         from distributed import Client
 
         address, opened = address_of(self.compute), self._opened.enter_context
         try:
-            opened(_SILENCE)
+            opened(_LOGGERS.changed(_silence()))
             if address is not None:
                 security = _own.get(address) or _security(self.compute)
                 client = opened(
@@ -312,7 +313,7 @@ class Workers:
                 _check_versions(client)
             else:
                 # Nannies read these again whenever they restart a worker.
-                opened(dask.config.set(_LOCAL))
+                opened(_SETTINGS.changed({"settings": _local_settings}))
                 opened(_importable_program())
                 _start_fork_server()
                 cluster = opened(_local_cluster(self.compute.workers))
@@ -360,20 +361,16 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
     Who connects has to show a certificate that exists in the memory of these processes alone.
     Dask imports from its folder of temporary files, and would share one with all users of the host.
     """
-    import dask
     from dask.system import CPU_COUNT
     from distributed import LocalCluster, Security
 
-    from flows.engine.pages import private_pages
+    from flows.engine.pages import PATH, private
 
     security = Security.temporary()
     with ExitStack() as stack:
         temporary = TemporaryDirectory(prefix="knnoise-", ignore_cleanup_errors=True)
         folder = stack.enter_context(temporary)
-        with private_pages() as path:
-            link = f"{{scheme}}://{{host}}:{{port}}{path}/status"
-            config = {"temporary-directory": folder, "distributed.dashboard.link": link}
-            stack.enter_context(dask.config.set(config))
+        with _PAGES.changed({"pages": private}):
             cluster = LocalCluster(
                 n_workers=n_workers or CPU_COUNT,
                 threads_per_worker=1,
@@ -383,7 +380,7 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
                 protocol="tls://",
                 security=security,
                 dashboard_address="127.0.0.1:8787",
-                scheduler_kwargs={"http_prefix": path},
+                scheduler_kwargs={"http_prefix": PATH, "local_directory": folder},
                 local_directory=folder,
                 silence_logs="CRITICAL",  # errors reach the client; the rest is noise of closing
             )
@@ -393,35 +390,35 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
         yield cluster
 
 
-class _Silence:
-    """Keeps Dask's traces off the terminal while any thread has a cluster: what it has to say
-    reaches us as an exception, and where its dashboard is, as a link.
+_LOGGERS, _SETTINGS, _PAGES = Process(), Process(), Process()
+"""What Dask has one of, while any thread has a cluster, has a local one, or begins that."""
+
+
+def _silence() -> dict[str, Callable[[], Callable[[], object]]]:
+    """What keeps Dask's traces off the terminal: what it has to say reaches us as an exception, and
+    where its dashboard is, as a link.
 
     Its configuration gives several of its loggers a level of their own.
     """
-
-    def __init__(self) -> None:
-        self._lock, self._before, self._n_clusters = threading.Lock(), dict[Any, int](), 0
-
-    def __enter__(self) -> None:
-        names = ["distributed", "tornado", *logging.root.manager.loggerDict]
-        loggers = [logging.getLogger(n) for n in names if n.partition(".")[0] in names[:2]]
-        with self._lock:
-            self._n_clusters += 1
-            for one in loggers:
-                self._before.setdefault(one, one.level)
-                one.setLevel(logging.CRITICAL)
-        warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
-
-    def __exit__(self, *_: object) -> None:
-        with self._lock:
-            self._n_clusters -= 1
-            while self._before and not self._n_clusters:
-                logger, level = self._before.popitem()
-                logger.setLevel(level)
+    warnings.filterwarnings("ignore", "Port .* is already in use", UserWarning)
+    names = ["distributed", "tornado", *logging.root.manager.loggerDict]
+    return {name: partial(_silenced, name) for name in names if name.partition(".")[0] in names[:2]}
 
 
-_SILENCE = _Silence()
+def _silenced(name: str) -> Callable[[], object]:
+    logger = logging.getLogger(name)
+    before = logger.level
+    logger.setLevel(logging.CRITICAL)
+    return partial(logger.setLevel, before)
+
+
+def _local_settings() -> Callable[[], object]:
+    import dask
+
+    from flows.engine.pages import PATH
+
+    link = {"distributed.dashboard.link": f"{{scheme}}://{{host}}:{{port}}{PATH}/status"}
+    return partial(dask.config.set({**_LOCAL, **link}).__exit__, None, None, None)
 
 
 @contextmanager

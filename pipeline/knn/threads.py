@@ -95,7 +95,7 @@ class Threads:
 ALONE = Threads()
 
 
-class _Process:
+class Process:
     """What the whole process has one of, changed for as long as any of several threads is within:
     the last to leave gives back what the first came upon."""
 
@@ -122,7 +122,7 @@ class _Process:
                     self._undone.popitem()[1]()
 
 
-_BLAS, _FILTERS = _Process(), _Process()
+_BLAS, _FILTERS = Process(), Process()
 
 
 @contextmanager

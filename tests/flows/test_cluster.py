@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import re
+import urllib.request
 from pathlib import Path
 from typing import Any
 
+import dask
 import pandas as pd
 import psutil
 import pytest
 from clusters import kill_worker, separate_cluster, separate_worker
-from distributed import Client, LocalCluster
+from distributed import Client, LocalCluster, node
+from distributed.http.routing import RoutingApplication
 from distributed.scheduler import KilledWorker
 from processes import committed, kill_tree, running, wait_for
 from runs import AS_IN_FIT, PoolWriter, fit, results
@@ -171,6 +175,21 @@ def test_dask_is_silent_until_the_last_of_several_clusters_is_closed() -> None:
             workers.close()
             silent.append(logging.getLogger("distributed").level == logging.CRITICAL)
     assert silent == [True, False]
+
+
+def test_local_clusters_of_several_threads_leave_dask_as_it_was() -> None:
+    """The first to begin ends first; each has its pages."""
+    settings = copy.deepcopy(dask.config.config)
+    several = [Workers(Compute(workers=1), Reporter(quiet=True)) for _ in range(2)]
+    clients = [workers.client() for workers in several]
+    for client in clients:
+        assert client is not None
+        with urllib.request.urlopen(client.dashboard_link, timeout=30) as answer:
+            assert answer.status == 200
+    for workers in several:
+        workers.close()
+    assert dask.config.config == settings
+    assert node.RoutingApplication is RoutingApplication
 
 
 def test_a_cluster_that_grows_with_its_work_gets_some(monkeypatch: pytest.MonkeyPatch) -> None:
