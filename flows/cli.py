@@ -435,7 +435,7 @@ def _report(run: str, html: str | None, **more: str | None) -> Called:
 @path("--run", "DIR", "folder of the run", required=True)
 def _settings(run: str) -> Called:
     from flows.options.command_line import settings_text
-    from flows.report.model import RunConfig
+    from flows.report.model import RunConfig, was_in_memory
     from storage.runs.run import Run
     from storage.version import OLDEST_READ
 
@@ -444,6 +444,8 @@ def _settings(run: str) -> Called:
     if (bought := folder.bought()) is not None:
         raise InputError(bought)
     parameters = {**config.parameters, **config.source.written}
+    if was_in_memory(parameters.get("annotations") or ""):  # a file that is gone
+        del parameters["annotations"]
     return parameters, settings_text(parameters, config.label_column)
 
 

@@ -438,7 +438,8 @@ class Training(PoolReport):
 
 def was_in_memory(source: str) -> bool:
     """Whether a path is that of the file that a frame or an array was while it was trained on."""
-    return re.search(r"(^|/)knnoise-\w+/(table|array)[^/]*$", source) is not None
+    ours = r"(^|/)knnoise-[a-z0-9_]{8}/(table|array|annotations)(\.(arrow|parquet|npy))?$"
+    return re.search(ours, source) is not None
 
 
 def fields_of(result: object, *names: str) -> dict[str, Any]:

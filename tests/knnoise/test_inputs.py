@@ -20,6 +20,7 @@ import xarray as xr
 from distributed import Client, LocalCluster
 
 import knnoise
+from flows.cli import main
 from flows.review.source import SourceTable
 from flows.scorings.scored import Trained
 from flows.steps.ingest.columns import IMPUTE
@@ -112,7 +113,9 @@ def test_a_dask_frame_is_trained_on_as_that_of_pandas(
 
 
 @pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.Table.from_pandas])
-def test_annotations_may_be_a_frame(kind: Callable[[pd.DataFrame], Any], tmp_path: Path) -> None:
+def test_annotations_may_be_a_frame(
+    kind: Callable[[pd.DataFrame], Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """As in a file, and to go on with; one that is the source, too, is one table."""
     table = frame().reset_index()[["patient", "a", "flag", "sick"]]
     said = table[["patient", "sick"]].rename(columns={"sick": "label"})
@@ -120,6 +123,9 @@ def test_annotations_may_be_a_frame(kind: Callable[[pd.DataFrame], Any], tmp_pat
     source, options = table.drop(columns="sick"), {"id_column": "patient", "k": 10, **QUIET}
     trained = knnoise.train(source, tmp_path / "run", annotations=kind(long), **options)
     assert trained.annotators.index.tolist() == ["ann", "bob"]
+    assert main(["settings", "--run", trained.run]) == 0
+    assert "annotations" not in capsys.readouterr().out.replace(str(tmp_path), "")
+    assert "knnoise-" not in trained.report()
     again = knnoise.train(source, tmp_path / "run", annotations=kind(long), **options)
     assert again.consensus.equals(trained.consensus)
     with pytest.raises(InputError, match=r"begun otherwise: annotations has [\d,]+ bytes"):

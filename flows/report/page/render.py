@@ -112,6 +112,8 @@ def parameters(report: PoolReport) -> list[tuple[str, str, str]]:
     came |= report.came_out()
     none = {"features": "all", "annotations": "none", "annotator_column": "none"}
     none |= dict.fromkeys(("id_column", "exclude", "by", "together", "pca", "candidates"), "none")
+    if was_in_memory(given.get("annotations") or ""):
+        given = {**given, "annotations": "in memory"}
     return [
         (name, none.get(name, "auto") if value is None else str(value), str(came.get(name, value)))
         for name, value in given.items()
