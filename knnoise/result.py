@@ -356,7 +356,7 @@ def _read(path: str) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
     from pyarrow import feather, parquet
-    from pyarrow.types import is_integer, is_unsigned_integer
+    from pyarrow.types import is_boolean, is_integer, is_unsigned_integer
 
     name = path.lower()
     if name.endswith(".xlsx"):
@@ -381,8 +381,10 @@ def _read(path: str) -> pd.DataFrame:
         with fsspec.open(path, "rb") as file:
             read = feather if name.endswith((".feather", ".arrow")) else parquet
             table = read.read_table(file)
-    whole = [one for one in table.schema if is_integer(one.type) and table[one.name].null_count]
+    gaps = [one for one in table.schema if table[one.name].null_count]
+    whole = [one for one in gaps if is_integer(one.type)]
     nullable = {one.name: "UInt64" if is_unsigned_integer(one.type) else "Int64" for one in whole}
+    nullable |= {one.name: "boolean" for one in gaps if is_boolean(one.type)}
     return table.to_pandas(integer_object_nulls=True).astype(nullable)  # no digits go to float64
 
 

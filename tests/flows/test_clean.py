@@ -259,6 +259,19 @@ def test_many_classes_rows_left_out_and_checked_labels(tmp_path: Path) -> None:
     assert "4 rows are not in it, left out by the training" in str(kept)
 
 
+def test_truth_values_beside_missing_ones_are_nullable(tmp_path: Path) -> None:
+    pool = table().drop(columns=ASIDE)
+    pool["member"] = pd.array(np.where(pool.index % 5, pool["a"] > 1, None), dtype="boolean")
+    found = train(
+        pool, tmp_path / "run", label_column="sick", impute="median", workers=0, quiet=True
+    )
+    for end in (".parquet", ".csv", ".jsonl"):
+        kept = found.clean(pool, tmp_path / f"clean{end}").frame
+        issues = found.label_issues["is_label_issue"].to_numpy()
+        assert kept["member"].dtype == "boolean"
+        assert kept["member"].equals(pool["member"][~issues].reset_index(drop=True))
+
+
 def test_arrays_have_a_column_a_feature(pool: PoolWriter, tmp_path: Path) -> None:
     source = pool(x64=np.zeros(1))
     x, y = (np.load(source)[name] for name in ("X", "y"))
