@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import polars as pl
 import pytest
 from classes import clouds, names
 from runs import PoolWriter, fit
@@ -270,6 +271,23 @@ def test_truth_values_beside_missing_ones_are_nullable(tmp_path: Path) -> None:
         issues = found.label_issues["is_label_issue"].to_numpy()
         assert kept["member"].dtype == "boolean"
         assert kept["member"].equals(pool["member"][~issues].reset_index(drop=True))
+
+
+def test_text_of_polars_in_whatever_column_is_kept(tmp_path: Path) -> None:
+    pool = pl.DataFrame(table().drop(columns=ASIDE).to_dict("list"))
+    names = pl.Series([f"name {i}" for i in range(N)])
+    deep = {
+        "packed": names.cast(pl.Binary),
+        "two": pl.DataFrame({"in": names, "n": range(N)}).to_struct(),
+        "three": pl.Series([[[name], []] for name in names]),
+        "pair": pl.Series([[name, None] for name in names], dtype=pl.Array(pl.String, 2)),
+    }
+    pool = pool.with_columns(**deep)
+    options: dict[str, Any] = {"label_column": "sick", "exclude": [*deep], "workers": 0}
+    found = train(pool, tmp_path / "run", quiet=True, **options)
+    found.clean(pool, tmp_path / "clean.parquet")
+    kept = pool.filter(~pl.Series(found.label_issues["is_label_issue"]))
+    assert pl.read_parquet(tmp_path / "clean.parquet").to_dicts() == kept.to_dicts()
 
 
 def test_arrays_have_a_column_a_feature(pool: PoolWriter, tmp_path: Path) -> None:

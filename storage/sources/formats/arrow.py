@@ -62,14 +62,24 @@ def _batches(location: SourcePath, columns: list[str]) -> Iterator[pa.RecordBatc
 
 
 def _without_views(column: pa.Array) -> pa.Array:
-    """Text as polars writes it, which few functions of Arrow's take, as plain text."""
+    """Text and bytes as polars writes them, which few functions of Arrow's take, as plain ones."""
     if pa.types.is_dictionary(column.type):
         texts = _without_views(column.dictionary)
         return pa.DictionaryArray.from_arrays(column.indices, texts)
-    kind = column.type
-    if is_list(kind) and pa.types.is_string_view(kind.value_type):
-        return column.cast(pa.large_list(pa.large_string()))
-    return column.cast(pa.string()) if pa.types.is_string_view(kind) else column
+    plain = _plain(column.type)
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain(kind: pa.DataType) -> pa.DataType:
+    """The same type with no views in it."""
+    if pa.types.is_string_view(kind) or pa.types.is_binary_view(kind):
+        return pa.string() if pa.types.is_string_view(kind) else pa.binary()
+    if pa.types.is_struct(kind):
+        return pa.struct([field.with_type(_plain(field.type)) for field in kind])
+    if is_list(kind) and (plain := _plain(kind.value_type)) != kind.value_type:
+        fixed = pa.types.is_fixed_size_list(kind)
+        return pa.list_(plain, kind.list_size) if fixed else pa.large_list(plain)
+    return kind
 
 
 def look(location: SourcePath, *_: Any) -> Look:
