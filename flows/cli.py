@@ -71,8 +71,19 @@ def process() -> None:
     zarr = sys.modules.get("zarr.core.sync")
     atexit.unregister(getattr(zarr, "cleanup_resources", None))  # type: ignore[arg-type]
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
+        _remove_sockets()
         os._exit(status)
     sys.exit(status)
+
+
+def _remove_sockets() -> None:
+    """Remove the folder of a fork server's sockets, as multiprocessing does at the end."""
+    started = sys.modules.get("multiprocessing.process")
+    folder = started and started.current_process()._config.get("tempdir")
+    if folder:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import random
 import signal
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from subprocess import Popen
+from tempfile import TemporaryDirectory
 
 import pytest
 from processes import committed, forked, kill, killed_at, running, wait_for
@@ -19,9 +20,11 @@ PARAMS = ("--k", "10", "--block-rows", "300", "--workers", "2")
 
 
 @contextmanager
-def training(source: Path, run: Path, *more: str) -> Iterator[Popen[bytes]]:
+def training(
+    source: Path, run: Path, *more: str, env: Mapping[str, str] | None = None
+) -> Iterator[Popen[bytes]]:
     args = ("-m", "flows.cli", "train", source, "--run", run, *PARAMS, *more)
-    with running(*args, log=run.with_suffix(".log")) as process:
+    with running(*args, log=run.with_suffix(".log"), env=env) as process:
         yield process
 
 
@@ -79,11 +82,15 @@ def test_workers_killed_while_one_makes_all_lists(pool: PoolWriter, tmp_path: Pa
 def test_interrupted_run_says_how_to_resume(undisturbed: tuple[Path, Path], tmp_path: Path) -> None:
     source, reference = undisturbed
     run = tmp_path / "run"
-    with training(source, run) as process:
+    with (
+        TemporaryDirectory() as temporary,  # of a short name, as sockets lie in it
+        training(source, run, env={**os.environ, "TMPDIR": temporary}) as process,
+    ):
         wait_for(lambda: committed(run) >= 3)
         for one in (*forked(process.pid), process.pid):  # as Ctrl-C of a terminal does
             os.kill(one, signal.SIGINT)
         assert process.wait(60) == 4
+        assert not [*Path(temporary).glob("pymp-*")]
     log = run.with_suffix(".log").read_text()
     assert "run the same command again" in log
     assert "Traceback" not in log
