@@ -176,9 +176,8 @@ def drift(before: Training, after: Training) -> Drift:
     changes = {name: _change(*pair) for name, pair in pairs.items()}
     meanings = {name: rate.meaning for name, (_, rate) in pairs.items()}
     features = _other_features(before, after)
-    others = [other for other in (features, _checked(before, after)) if other is not None]
-    beside = f"; {' and '.join(others)}" if others else ""
-    but = f"{beside}, so this need not be the noise" if others else ""
+    beside = f"; {features}" if features else ""
+    but = f"{beside}, so this need not be the noise" if features else ""
     warnings = [
         f"{rate} = {meanings[rate]} {'rose' if c.change > 0 else 'fell'} from {c.before:.3f} to "
         f"{c.after:.3f}, by {abs(c.change):.3f} (95 % interval of the change {c.interval[0]:+.3f} "
@@ -228,12 +227,6 @@ def _came_and_went(old: Sequence[object], new: Sequence[object]) -> list[str]:
     if old != new and not (came or went):
         return ["their order"]
     return ([f"{listed(came)} came"] if came else []) + ([f"{listed(went)} went"] if went else [])
-
-
-def _checked(before: Training, after: Training) -> str | None:
-    """How many labels people have checked, in words, where that differs."""
-    old, new = (0 if r.corrections is None else r.corrections.n_rows for r in (before, after))
-    return None if old == new else f"people have checked {new:,} of these labels ({old:,} before)"
 
 
 def since_text(name: str, before: Training, after: Training, drift: Drift) -> list[str]:

@@ -7,10 +7,7 @@ from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
 from flows.report.findings import (
-    CORRECTED,
-    SOMEBODYS,
     at_most_weak,
-    chosen_warning,
     copied_warning,
     order_warning,
     unlike_warning,
@@ -118,10 +115,8 @@ def composed(
     }
     report = judged.kind.of(common, job.run, judged.estimated, ingested, judged.verdicts)
     if isinstance(report, Training):
-        unlike, chosen = unlike_warning(report, worst.unlike), chosen_warning(report)
-        report.warnings.extend([*unlike, *copied_warning(report), *chosen])
-        if chosen:
-            report = at_most_weak(report, CORRECTED)
+        unlike = unlike_warning(report, worst.unlike)
+        report.warnings.extend([*unlike, *copied_warning(report)])
         if unlike:
-            report = at_most_weak(report, SOMEBODYS)
+            report = at_most_weak(report)
     return report

@@ -7,16 +7,12 @@ from shlex import quote
 from flows.report.model import PoolReport, Scoring, Training
 from pipeline.diagnostics.file_order import FileOrder
 from pipeline.diagnostics.unlike import Unlike
-from pipeline.knn.lists import wilson
 from pipeline.noise.rates import worst
 from storage.errors import amount
 from storage.sources.request import PLAIN_NUMBERS, Coding, is_place, stem
 
 NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
-NOTICED = 0.02
-"""Share of all mistakes, corrected by people, from which on rates say less. Of 750 mistakes the
-surest 5 moved a rate of .14 by nothing, 20 to .11, 40 to .04."""
 TINY = 1e-12
 """p-values below are not told apart."""
 
@@ -93,33 +89,13 @@ def copied_warning(report: Training) -> list[str]:
     ]
 
 
-def chosen_warning(report: Training) -> list[str]:
-    """What every output says where far more of the checked labels were wrong than of all labels."""
-    used, interval = report.corrections, report.share_wrong_interval
-    if not used or not used.n_rows or interval is None or report.noise == "given":
-        return []
-    changed, share = used.n_changed / used.n_rows, report.share_wrong or 0.0
-    if wilson(changed, used.n_rows)[0] <= max(share, interval[0]):
-        return []
-    if used.n_changed < NOTICED * (used.n_changed + share * report.n_rows):
-        return []
-    return [
-        f"people changed {changed:.0%} of the {amount(used.n_rows, 'label')} they checked, and "
-        f"about {report.share_wrong:.0%} of all are wrong: rows were checked because neighbors "
-        "doubt them, and mistakes that neighbors do not doubt are left. Rates are likely too low; "
-        "answers on rows drawn at random, as the review asks for, measure what is left"
-    ]
-
-
-CORRECTED = "The mistakes that neighbors doubt were corrected, and others count."
 SOMEBODYS = "Labels of one value of a column are unlike those near them, and rates are the others'."
 
 
-def at_most_weak(report: Training, why: str) -> Training:
-    """A training whose rates are likely too low, although labels support them: of the mistakes that
-    are left, more are where neighbors do not doubt them (`chosen_warning`), or those of somebody
+def at_most_weak(report: Training) -> Training:
+    """A training whose rates are likely too low, although labels support them: somebody's mistakes
     look like overlap (`unlike_warning`)."""
-    reason = f"{why} {report.reason}"
+    reason = f"{SOMEBODYS} {report.reason}"
     return report.model_copy(
         update={
             "support": worst([report.support, "weak"]),

@@ -17,8 +17,7 @@ from flows.review import keep, open_answers
 from flows.review.prepare import prepared
 from flows.review.tables import with_ids
 from flows.scorings.scored import Trained
-from flows.steps.graph.lookup import source_rows
-from flows.steps.ingest.pool import CORRECTIONS
+from flows.steps.graph.lookup import CORRECTIONS, source_rows
 from storage.answers import AnswersFile
 from storage.arrays.groups import read_array, read_group
 from storage.errors import amount

@@ -281,16 +281,18 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
     return np.asarray(1.96 * np.sqrt(squares))
 
 
-def _doubt(fitted: Float64, half: Float64, hidden: Float64, rows: Float64, told: Bools) -> Float64:
+def _doubt(
+    fitted: Float64, half: Float64, hidden: Float64, rows: Float64, believed: Bools
+) -> Float64:
     """(c, c) standard errors of what each class is given of the others' labels.
 
     Two classes are told apart as far as the label of either is commoner where it lies than where
-    the other does; and, unless the class is ``told`` (class,), than the other's is there. By a lead
-    g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class
-    overlaps the other is in doubt for both, as far as it has labels.
+    the other does; and, unless the class is ``believed`` (class,), than the other's is there. By a
+    lead g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one
+    class overlaps the other is in doubt for both, as far as it has labels.
     """
     own, n = np.diag(fitted), rows[:, None]
-    lead = np.minimum(own - fitted, np.where(told[:, None], 1.0, own[:, None] - fitted))
+    lead = np.minimum(own - fitted, np.where(believed[:, None], 1.0, own[:, None] - fitted))
     inflated = 1.0 + (1.0 / np.clip(np.minimum(lead, lead.T), 1e-3, 1.0) - 1.0) ** 2
     variance = (fitted * (1.0 - fitted) + 1.0 / n) / n * inflated
     confused = np.hypot(half, hidden) / 1.96
@@ -392,8 +394,8 @@ def _judge(
     prior[observed], impurities[observed] = clean.mean(axis=0), impurity
     doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
     known = np.array([verdicts[code] for code in observed.tolist()])
-    told = (known == "supported") | ((known == "weak") & _apart(fitted, impurity))
-    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, told)
+    believed = (known == "supported") | ((known == "weak") & _apart(fitted, impurity))
+    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, believed)
     somewhere = clean.any(axis=0)
     least, most = informative[somewhere].min(), impurity[somewhere].max()
     reason = (

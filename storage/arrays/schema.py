@@ -84,6 +84,7 @@ GROUPS: dict[str, dict[str, Column]] = {
     "corrections": {
         "row": _int64("position in the source, ascending"),
         "y": _int32("label that somebody checked, as a class"),
+        "given": _int32("label that the row was given, as a class"),
     },
     "annotations": {
         "row": _int64("training row, ascending"),

@@ -17,6 +17,7 @@ from flows.report.model import (
     fields_of,
     span,
 )
+from flows.steps.graph.lookup import counts_as_given
 from flows.steps.ingest.pool import Ingested
 from flows.steps.labels.two import RateEstimates
 from flows.steps.labels.verdicts import LabelVerdicts
@@ -92,7 +93,7 @@ class TrainReport(Training):
         matrix = of_rates(rates)
         assert matrix.interval is not None
         by = estimated.decision_rule if rates.doubtful else rates
-        given = class_counts[1] / sum(class_counts)
+        given = float(counts_as_given(run, class_counts)[1] / sum(class_counts))
         prior = clean_shares(by.p0, by.p1, given)
         reason = f"{rates.reason} {ALIKE}" if rates.alike(given) >= 0.5 else rates.reason
         return cls(

@@ -18,7 +18,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.steps.graph.lookup import pick
+from flows.steps.graph.lookup import as_given, pick
 from flows.steps.graph.together import groups_of_rows
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
@@ -97,12 +97,13 @@ def sampled(run: Run, sample: str, row: Int64) -> Float32:
 
 
 def anchor_lists(run: Run, graph: PoolGraph) -> dict[str, Any]:
-    """The anchors' lists, by the names that `crossfit` and `transition_matrix` have for them."""
+    """The anchors' lists, by the names that `crossfit` and `transition_matrix` have for them, with
+    the labels that rows were given."""
     anchors, groups = run.group("anchors"), graph.mates.groups
     neighbor = read_array(anchors, "neighbor")
     return {
         "neighbor": neighbor,
-        "label": read_array(anchors, "neighbor_label"),
+        "label": as_given(run, neighbor, read_array(anchors, "neighbor_label")),
         "n_rows": groups or graph.pool.n_rows,
         "x": sampled(run, "anchors", neighbor[:, 0]),
         "distance": read_array(anchors, "distance"),

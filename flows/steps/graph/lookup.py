@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from pipeline.arrays import AnyArray, Int64
+from pipeline.arrays import AnyArray, Int64, Integers
 from storage.arrays.groups import array, read_array, undamaged
 from storage.errors import StorageError
 from storage.runs.pool import Pool
 from storage.runs.run import Run
+
+CORRECTIONS = "corrections"
+"""Labels that somebody checked, and which count as certain."""
 
 
 def pick(run: Run, path: str, name: str, rows: Int64) -> AnyArray:
@@ -71,3 +76,27 @@ def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray
         raise StorageError(f"{run.location.url}: graph lacks rows of the pool; train again")
     lists["neighbor_label"][lists["neighbor"] < 0] = -1
     return lists
+
+
+def as_given(run: Run, row: Int64, label: Integers) -> Integers:
+    """Labels of rows of the pool (…,) as they were given, whoever checked them since.
+
+    What is checked are the labels that neighbors doubt: rates of what is left would be those of
+    labels that nobody gave, and other mistakes would be believed by them.
+    """
+    if not run.has(CORRECTIONS):
+        return label
+    checked, given = (read_array(run.group(CORRECTIONS), name) for name in ("row", "given"))
+    if not len(checked):
+        return label
+    place = np.minimum(np.searchsorted(checked, row), len(checked) - 1)
+    return np.where(checked[place] == row, given[place], label).astype(label.dtype)
+
+
+def counts_as_given(run: Run, class_counts: Sequence[int]) -> Int64:
+    """(class,) rows of each, of those ``class_counts`` has now, by the labels that were given."""
+    counts = np.array(class_counts)
+    if run.has(CORRECTIONS):
+        y, given = (read_array(run.group(CORRECTIONS), name) for name in ("y", "given"))
+        counts += np.bincount(given, minlength=len(counts)) - np.bincount(y, minlength=len(counts))
+    return counts

@@ -16,6 +16,7 @@ from flows.engine.deadline import Deadline
 from flows.engine.job import Job, Output, execute
 from flows.engine.parts import Part, rows_name
 from flows.engine.results import LabelValue, as_json, result_of
+from flows.steps.graph.lookup import CORRECTIONS
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
 from pipeline.arrays import Bools, Float32, Int64, Integers
@@ -57,7 +58,6 @@ SAMPLES = {
 order of hash, features unscaled."""
 
 
-CORRECTIONS = "corrections"
 EMBEDDING = 64
 """Features from which an array is taken for an embedding."""
 
@@ -73,8 +73,6 @@ def embedded(source: Source) -> Bools:
 
 @dataclass(frozen=True)
 class CorrectionsUsed:
-    """Labels that somebody checked, and which count as certain."""
-
     file: str
     n_rows: int
     n_changed: int
@@ -586,8 +584,9 @@ def _correct(
         n_changed=int((y[row] != code).sum()),
         n_conflicts=corrections.n_conflicts,
     )
-    y[row] = code
-    return run.write(CORRECTIONS, CORRECTIONS, {"row": row, "y": code}, asdict(about))
+    given, y[row] = y[row].astype(np.int32), code
+    columns = {"row": row, "y": code, "given": given}
+    return run.write(CORRECTIONS, CORRECTIONS, columns, asdict(about))
 
 
 def corrections_used(run: Run) -> CorrectionsUsed | None:
