@@ -302,8 +302,8 @@ def _doubt(
 
 
 def _apart(fitted: Float64, impurity: Float64) -> Bools:
-    """(class,) whether each stands apart, and the class whose label it is given most; as if the one
-    were believed and the other not, votes would move the one's rows to the other."""
+    """(class,) whether each stands apart, and so does the class whose label it is given most: were
+    one of the two believed and the other not, votes would move rows from the one to the other."""
     apart = impurity <= APART
     return np.asarray(apart & apart[(fitted - 2.0 * np.eye(len(fitted))).argmax(axis=1)])
 
