@@ -6,12 +6,7 @@ from flows.engine.job import Job, outcomes, peak_rss_mb
 from flows.intake.health import COARSE
 from flows.options.params import TrainParams
 from flows.report.content import builder_reason, recall_warning
-from flows.report.findings import (
-    at_most_weak,
-    copied_warning,
-    order_warning,
-    unlike_warning,
-)
+from flows.report.findings import at_most_weak, copied_warning, order_warning, unlike_warning
 from flows.report.lines import warnings as annotator_warnings
 from flows.report.model import PoolReport, RunConfig, Training, fields_of
 from flows.steps.findings.checks import DataChecked, Worst

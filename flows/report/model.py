@@ -370,15 +370,16 @@ class Training(PoolReport):
     def _over_classes(self, noise: list[float]) -> float | None:
         """The mean over all rows of a share of each class' rows, of which those of a class whose
         clean share is not known are counted as given; less the labels that were corrected, as
-        shares of a class are of labels as they were given."""
+        rates are of labels as they were given; those of earlier versions are of corrected ones."""
         known = [at for at, share in enumerate(self.clean_prior) if share is not None]
         if 2 * sum(self.class_counts[at] for at in known) < self.n_rows:
             return None
         given = [count / self.n_rows for count in self.class_counts]
         shares = [b if a is None else a for a, b in zip(self.clean_prior, given, strict=True)]
         wrong = sum(a * b for a, b in zip(shares, noise, strict=True)) / sum(shares)
-        corrected = 0 if self.corrections is None else self.corrections.n_changed
-        return max(0.0, wrong - corrected / self.n_rows)
+        if self.corrections is None or self.n_wrong is None:
+            return wrong
+        return max(0.0, wrong - self.corrections.n_changed / self.n_rows)
 
     def matrix(self, run: Run) -> Float64:
         """(class, class) P(given | true), of many classes from the results of their run."""

@@ -15,7 +15,8 @@ from runs import PoolWriter, fit, results
 from flows.cli import main
 from flows.intake.preflight import run_check
 from flows.report.content import train_text
-from flows.report.kinds import TrainReport
+from flows.report.kinds import TrainReport, kind_of
+from flows.report.model import Training
 from storage.answers import Answer, AnswersFile, Asked, Origin
 from storage.errors import InputError
 
@@ -94,17 +95,20 @@ def test_rates_are_of_the_labels_as_given_whoever_checked_the_surest_suspects(
     pd.DataFrame({"row": rows, "label": clean[rows]}).to_csv(tmp_path / "log.csv", index=False)
     options = {"builder": "exact", "corrections": str(tmp_path / "log.csv")}
     report = fit(tmp_path / "pool.npz", tmp_path / "checked", **options)
-    for what in ("support", "reason", "class_noise", "class_noise_interval"):
+    for what in ("support", "reason", "class_noise", "class_noise_interval", "clean_prior"):
         assert report[what] == plain[what]
     after = pq.read_table(tmp_path / "checked/label_issues.parquet").to_pandas()
     left = (given != clean) & ~np.isin(np.arange(4000), rows)
     suspect = after.label_quality.to_numpy() < 0.5
     assert suspect[left].mean() > 0.75
-    assert clean[suspect].tolist() != given[suspect].tolist()
+    assert not suspect[rows].any()
     assert (suspect & ~left).sum() < 0.3 * left.sum()
     assert report["share_wrong"] == pytest.approx(left.mean(), abs=0.015)
     low, high = report["share_wrong_interval"]
     assert low <= left.mean() <= high
+    earlier = kind_of(report).model_validate({**report, "n_wrong": None})
+    assert isinstance(earlier, Training)  # whose rates were those of the corrected labels
+    assert earlier.share_wrong == pytest.approx(plain["share_wrong"], abs=0.03)
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

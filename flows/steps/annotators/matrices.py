@@ -15,7 +15,8 @@ from flows.engine.collectives.rows import SourceRows, Table, export, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
-from flows.steps.ingest.pool import annotations_of, certain
+from flows.steps.graph.lookup import certain
+from flows.steps.ingest.pool import annotations_of
 from flows.steps.labels.groups import Estimated
 from pipeline.arrays import Float64, Int32, Int64, added, plus
 from pipeline.noise.annotator_matrices import (

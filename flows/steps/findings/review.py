@@ -12,8 +12,7 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.options.params import ReviewParams
-from flows.steps.graph.lookup import lists_of, source_rows
-from flows.steps.ingest.pool import certain
+from flows.steps.graph.lookup import certain, lists_of, source_rows
 from flows.steps.labels.classes import labels_of
 from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.arrays import Floating, Int64

@@ -78,6 +78,14 @@ def lists_of(run: Run, n_blocks: int, k: int, rows: Int64) -> dict[str, AnyArray
     return lists
 
 
+def certain(run: Run, rows: slice) -> Int64:
+    """Places within some rows of those whose labels somebody checked."""
+    if not run.has(CORRECTIONS):
+        return np.empty(0, np.int64)
+    row = read_array(run.group(CORRECTIONS), "row")
+    return np.asarray(row[(row >= rows.start) & (row < rows.stop)] - rows.start)
+
+
 def as_given(run: Run, row: Int64, label: Integers) -> Integers:
     """Labels of rows of the pool (…,) as they were given, whoever checked them since.
 

@@ -24,7 +24,7 @@ from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import MOST_ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
 from pipeline.streams import Stream
-from storage.arrays.groups import Arrays, read_array
+from storage.arrays.groups import Arrays
 from storage.errors import InputError, KnnoiseError, StepTimeoutError, StorageError, amount
 from storage.runs.ledger import Record
 from storage.runs.pool import ChunkWriter, Pool, pool_chunk_rows
@@ -613,11 +613,3 @@ def corrections_remarks(run: Run, source: Source) -> list[str]:
         which = "with gaps" if source.coding.drop else "in lines that repeat a row"
         remarks.append(f"{name}: {amount(n, 'label')} of rows {which} not used: these are left out")
     return remarks
-
-
-def certain(run: Run, rows: slice) -> Int64:
-    """Places within some rows of those whose labels somebody checked."""
-    if not run.has(CORRECTIONS):
-        return np.empty(0, np.int64)
-    row = read_array(run.group(CORRECTIONS), "row")
-    return np.asarray(row[(row >= rows.start) & (row < rows.stop)] - rows.start)

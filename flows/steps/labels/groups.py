@@ -15,8 +15,7 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
-from flows.steps.graph.lookup import pick
-from flows.steps.ingest.pool import certain
+from flows.steps.graph.lookup import certain, pick
 from pipeline.arrays import Bools, Float32, Float64, Int32, Int64, Integers
 from pipeline.blocks.logits import can_learn
 from pipeline.decision.whose import Place, find_places, place_of, place_rates, wrong_rates

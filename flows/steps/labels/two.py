@@ -16,6 +16,7 @@ from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
 from flows.options.params import Method
 from flows.steps.graph.anchors import anchor_lists, sampled
+from flows.steps.graph.lookup import counts_as_given
 from flows.steps.ingest.transform import TREES, heard, keep_forests
 from flows.steps.labels.groups import Voted, find_wrong, group_of, read_wrong
 from flows.steps.labels.verdicts import LabelIssues, write_verdicts
@@ -128,8 +129,8 @@ class RateEstimates:
 
     def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole:
         """What is known of all rows together; `counts` are the rows given each class."""
-        rates = self.crossfitted
-        shares = np.array(clean_shares(rates.p0, rates.p1, counts[1] / sum(counts)))
+        rates, given = self.crossfitted, counts_as_given(run, counts)[1] / sum(counts)
+        shares = np.array(clean_shares(rates.p0, rates.p1, given))
         error, support = np.array(rates.standard_errors), [rates.support] * 2
         return Whole(classes, of_rates(rates).matrix, shares, error, support)
 

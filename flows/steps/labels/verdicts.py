@@ -14,7 +14,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.rows import SourceRows, Table, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
-from flows.steps.ingest.pool import certain
+from flows.steps.graph.lookup import certain
 from pipeline.arrays import Integers, added
 from pipeline.decision.review import Verdict
 from pipeline.methods import speculate_correct
