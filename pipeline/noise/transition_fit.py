@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.optimize import linear_sum_assignment, minimize
+from scipy.sparse import csr_array
 from scipy.special import expit, logit, softmax
 
 from pipeline.arrays import Bools, Float64, Floating, Int64
@@ -24,6 +25,8 @@ there are fewer steps."""
 SINGLE_WORK = 2_000_000
 """Anchors times classes squared from which on sums over anchors are of float32, in a half to a
 quarter of the time."""
+MANY_PLACES = 100
+"""Classes for each label of a row from which on sums are over its labels alone."""
 PIECE = 1 << 11
 """Anchors that are summed together, by one thread."""
 
@@ -209,12 +212,34 @@ class Piece(NamedTuple):
 
     share: Floating
     """(g, row, c) shares of given labels in their neighborhoods."""
-    at: Int64
-    """(n,) places of labels that are held out among (row, c), flat."""
+    at: tuple[Int64, Int64]
+    """(n,), (n,) rows and classes of labels that are held out, by row."""
     labels: Floating
     """(n,) how many labels these are."""
     pure: Floating
     """(row, 1) reward for being of one class."""
+
+    @property
+    def few(self) -> bool:
+        """Whether so few of the classes have a label of a row that only these are worked on."""
+        return self.share[0].size > MANY_PLACES * len(self.labels)
+
+    def chances(self, clean: Floating, matrix: Floating) -> Floating:
+        """(n,) of the labels, by chances (row, t) of clean classes and the matrix (t, c)."""
+        row, label = self.at
+        if not self.few:
+            return np.asarray((clean @ matrix)[self.at])
+        of_label = np.ascontiguousarray(matrix.T)
+        return np.asarray(np.einsum("nt,nt->n", clean[row], of_label[label]))
+
+    def placed(self, values: Floating) -> Any:
+        """(row, c) the values (n,) of the labels, and 0 for others."""
+        shape = self.share.shape[1:]
+        if self.few:
+            return csr_array((values, self.at), shape)
+        placed = np.zeros(shape, values.dtype)
+        placed[self.at] = values
+        return placed
 
 
 def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
@@ -223,8 +248,8 @@ def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
     kind: Any = np.float64 if m * c * c < SINGLE_WORK else np.float32
     pure, pieces = PURITY * counts.sum(axis=1, keepdims=True), []
     for rows in (slice(start, start + PIECE) for start in range(0, m, PIECE)):
-        at = np.flatnonzero(counts[rows])
-        labels = counts[rows].ravel()[at].astype(kind)
+        at = np.nonzero(counts[rows])
+        labels = counts[rows][at].astype(kind)
         here = np.ascontiguousarray(share[:, rows], kind)
         pieces.append(Piece(here, at, labels, pure[rows].astype(kind)))
     return pieces
@@ -344,14 +369,13 @@ def _summed(
     """What some anchors add to the loss, and to its derivatives by the matrix itself, the mixing,
     the weights and the biases."""
     mixed, clean = _clean(piece.share, mixing, weight, bias)
-    chance = np.maximum((clean @ matrix).ravel()[piece.at], 1e-9)
-    d_chance = np.zeros_like(mixed)
-    d_chance.ravel()[piece.at] = -piece.labels / chance
+    chance = np.maximum(piece.chances(clean, matrix), 1e-9)
+    d_chance = piece.placed(-piece.labels / chance)
     pure = piece.pure * clean
     value = -(piece.labels @ np.log(chance)) - np.vdot(pure, clean)
     d_index = _softmax_gradient(clean, d_chance @ matrix.T - 2.0 * pure)
     d_weight = piece.share.reshape(len(weight), -1) @ (d_index @ mixing.T).ravel()
-    sums = value, clean.T @ d_chance, mixed.T @ d_index, d_weight, d_index.sum(axis=0)
+    sums = value, (d_chance.T @ clean).T, mixed.T @ d_index, d_weight, d_index.sum(axis=0)
     return [np.asarray(one, np.float64) for one in sums]
 
 

@@ -253,7 +253,7 @@ def test_gradient_of_the_loss_is_that_of_differences() -> None:
     np.testing.assert_allclose(loss(free, *more)[1], slopes, atol=1e-4)
 
 
-def test_sums_of_pieces_of_any_threads_and_of_float32_are_those_of_all(
+def test_sums_of_pieces_of_any_threads_of_float32_and_of_labels_alone_are_those_of_all(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     rng = np.random.default_rng(8)
@@ -261,8 +261,14 @@ def test_sums_of_pieces_of_any_threads_and_of_float32_are_those_of_all(
     free, more = rng.normal(size=2 * 9 + 2 + 3), (rng.normal(size=(3, 3)), 8.0, np.arange(3))
     of_all = loss(free, pieces_of(share, held), *more)
     monkeypatch.setattr(transition_fit, "PIECE", 7)
-    for most_exact, within in ((1000, 1e-12), (0, 1e-5)):
+    for most_exact, many, within in (
+        (1000, 9, 1e-12),
+        (1000, 0, 1e-12),
+        (0, 9, 1e-5),
+        (0, 0, 1e-5),
+    ):
         monkeypatch.setattr(transition_fit, "SINGLE_WORK", most_exact)
+        monkeypatch.setattr(transition_fit, "MANY_PLACES", many)
         pieces = pieces_of(share, held)
         value, slopes = loss(free, pieces, *more)
         assert np.isclose(value, of_all[0], rtol=within)
