@@ -222,7 +222,7 @@ class Piece(NamedTuple):
     @property
     def few(self) -> bool:
         """Whether so few of the classes have a label of a row that only these are worked on."""
-        return self.share[0].size > MANY_PLACES * len(self.labels)
+        return bool(self.share[0].size > MANY_PLACES * len(self.labels))
 
     def chances(self, clean: Floating, matrix: Floating) -> Floating:
         """(n,) of the labels, by chances (row, t) of clean classes and the matrix (t, c)."""
@@ -248,10 +248,10 @@ def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
     kind: Any = np.float64 if m * c * c < SINGLE_WORK else np.float32
     pure, pieces = PURITY * counts.sum(axis=1, keepdims=True), []
     for rows in (slice(start, start + PIECE) for start in range(0, m, PIECE)):
-        at = np.nonzero(counts[rows])
-        labels = counts[rows][at].astype(kind)
+        row, label = np.nonzero(counts[rows])
+        labels = counts[rows][row, label].astype(kind)
         here = np.ascontiguousarray(share[:, rows], kind)
-        pieces.append(Piece(here, at, labels, pure[rows].astype(kind)))
+        pieces.append(Piece(here, (row, label), labels, pure[rows].astype(kind)))
     return pieces
 
 
