@@ -197,12 +197,13 @@ def held_out(
 
 
 def held_out_classes(
-    neighbor: Int64, label: Integers, n_classes: int, n_rows: int, coverage: int
-) -> tuple[Float64, Float64]:
-    """``held_out`` of each class against all others: (anchor, class) held-out labels, and averages
-    (g, anchor, class) without them; ``label`` (anchor, K) in [0, n_classes)."""
+    neighbor: Int64, label: Integers, n_classes: int, n_rows: int, coverage: int, kind: Any
+) -> tuple[Floating, Float64]:
+    """``held_out`` of each class against all others: averages (g, anchor, class), of a type of
+    floats, without the held-out labels, and these (anchor, class); ``label`` (anchor, K) in
+    [0, n_classes)."""
     kept, sizes = _plan(neighbor.shape, n_rows, coverage)
-    share = np.zeros((len(sizes), len(label), n_classes))
+    share = np.zeros((len(sizes), len(label), n_classes), kind)
     first, anchor = kept, np.arange(len(label))[:, None]
     for g, size in enumerate(sizes):
         np.add.at(share[g], (anchor, label[:, first : kept + size]), 1.0)
@@ -210,11 +211,11 @@ def held_out_classes(
             share[g] += share[g - 1]
         first = kept + size
     middle = np.bincount(label[:, kept:].ravel(), None, n_classes) / label[:, kept:].size
-    share += 2.0 * middle
-    share /= np.array(sizes)[:, None, None] + 2.0
+    share += (2.0 * middle).astype(kind)
+    share /= (np.array(sizes)[:, None, None] + 2.0).astype(kind)
     weight, near = _weights(neighbor[:, :kept]), label[:, :kept]
     counts = [(weight * (near == b)).sum(axis=1) for b in range(n_classes)]
-    return np.stack(counts, axis=1), share
+    return share, np.stack(counts, axis=1)
 
 
 def n_held_out(shape: tuple[int, ...], n_rows: int, coverage: int) -> int:

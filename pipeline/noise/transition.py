@@ -23,7 +23,6 @@ from pipeline.noise.extrema import (
     OF_EACH_CLASS,
     counted_once,
     crossfit,
-    held_out_classes,
     n_held_out,
 )
 from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
@@ -155,9 +154,10 @@ def transition_matrix(
     most_anchors = max(FEWEST_ANCHORS, OF_EACH_CLASS * c, paid)
     order = order[np.linspace(0, len(order) - 1, min(len(order), most_anchors)).astype(np.int64)]
     near, given = neighbor[order], label[order]
-    labels, share = held_out_classes(near, np.searchsorted(observed, given), c, n_rows, coverage)
     with one_thread():  # as in crossfit
-        fitted, clean = fit(share, labels, n_rows, threads)
+        fitted, clean, labels = fit(
+            near, np.searchsorted(observed, given), c, n_rows, coverage, threads
+        )
     tests: tuple[RegionTest | None, ...] = ()
     if x is not None:
         kept = n_held_out(near.shape, n_rows, coverage)

@@ -15,9 +15,9 @@ from scipy.optimize import linear_sum_assignment, minimize
 from scipy.sparse import csr_array
 from scipy.special import expit, logit, softmax
 
-from pipeline.arrays import Bools, Float64, Floating, Int64
+from pipeline.arrays import Bools, Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads
-from pipeline.noise.extrema import SIZES
+from pipeline.noise.extrema import SIZES, held_out_classes
 
 ALL_WORK = 30_000_000_000
 """Anchors times classes squared times the steps of a descent that are paid for: of many classes
@@ -81,19 +81,26 @@ LEAST_RIGHT = 0.1
 
 
 def fit(
-    share: Float64, counts: Float64, n_rows: int, threads: Threads = ALONE
-) -> tuple[Float64, Float64]:
-    """Matrix (c, c), row = true class, and chances of clean classes (m, c).
+    neighbor: Int64,
+    label: Integers,
+    c: int,
+    n_rows: int,
+    coverage: int,
+    threads: Threads = ALONE,
+) -> tuple[Float64, Float64, Float64]:
+    """Matrix (c, c), row = true class, chances of clean classes (m, c), and labels held out (m, c).
 
-    ``share`` is (g, m, c) float64, label shares of m anchors in g neighborhoods of ``SIZES`` rows;
-    ``counts`` (m, c), held-out labels; ``n_rows`` the size of the pool. A class that lies nowhere,
-    as a label given at random does, is nobody's true class: its row is the identity's, its chances
-    are 0.
+    Of m anchors, as in ``held_out_classes``; ``label`` in [0, c), each of which is there. A class
+    that lies nowhere, as a label given at random does, is nobody's true class: its row is the
+    identity's, its chances are 0.
     """
-    every, c = np.arange(len(counts.T)), len(counts.T)
+    kind = kind_of_sums(len(label), c)
+    share, counts = held_out_classes(neighbor, label, c, n_rows, coverage, kind)
+    every = np.arange(c)
     near = int(_sizes_at(np.full(1, n_rows / c), len(share))[0])
     first = first_matrix(share, counts, n_rows)
     anchors = Anchors(pieces_of(share, counts), counts, first, near, threads)
+    del share  # of many classes the largest array there is
     best, rich = _without_lost(anchors, every), ~(are_mixtures(first, every) & shown(counts))
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
         fits = best, _without_lost(anchors, every[rich])
@@ -101,7 +108,7 @@ def fit(
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = best.matrix, best.clean
-    return matrix, chances
+    return matrix, chances, counts
 
 
 class Fit(NamedTuple):
@@ -242,10 +249,15 @@ class Piece(NamedTuple):
         return placed
 
 
-def pieces_of(share: Float64, counts: Float64) -> list[Piece]:
-    """All anchors; many of many classes in float32."""
+def kind_of_sums(m: int, c: int) -> Any:
+    """Type of what is summed over so many anchors and classes."""
+    return np.float64 if m * c * c < SINGLE_WORK else np.float32
+
+
+def pieces_of(share: Floating, counts: Float64) -> list[Piece]:
+    """All anchors."""
     m, c = counts.shape
-    kind: Any = np.float64 if m * c * c < SINGLE_WORK else np.float32
+    kind = kind_of_sums(m, c)
     pure, pieces = PURITY * counts.sum(axis=1, keepdims=True), []
     for rows in (slice(start, start + PIECE) for start in range(0, m, PIECE)):
         row, label = np.nonzero(counts[rows])
@@ -391,7 +403,7 @@ def _softmax_gradient(of: Floating, gradient: Floating) -> Floating:
     return np.asarray(of * (gradient - np.einsum("mt,mt->m", of, gradient)[:, None]))
 
 
-def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
+def first_matrix(share: Floating, counts: Float64, n_rows: int) -> Float64:
     """Held-out labels of the rows richest in each class; (c, c), every entry positive.
 
     Diagonals below the average, that of the log odds, are lifted towards it as far as their
@@ -400,7 +412,7 @@ def first_matrix(share: Float64, counts: Float64, n_rows: int) -> Float64:
     _, m, c = share.shape
     fewest = int(np.ceil(20.0 * m / counts.sum()))  # as many as hold out 20 labels
     rows = min(m, max(fewest, int(ANCHOR_SHARE * m / c)))
-    at = _sizes_at(n_rows * share[-1].mean(axis=0), len(share))
+    at = _sizes_at(n_rows * share[-1].mean(axis=0, dtype=np.float64), len(share))
     richness = share[at, :, np.arange(c)].T
     anchors = np.argsort(-richness, axis=0, kind="stable")[:rows]
     labels: Float64 = counts[anchors].sum(axis=0) + 0.5 / c

@@ -597,7 +597,7 @@ def test_classes_are_held_out_as_each_against_all_others(
     n_rows = n_anchors * int(rng.integers(1, 8))
     near = np.stack([rng.permutation(max(n_rows, width))[:width] for _ in range(n_anchors)])
     label = rng.integers(0, n_classes, near.shape)
-    held, share = held_out_classes(near, label, n_classes, n_rows, 100)
+    share, held = held_out_classes(near, label, n_classes, n_rows, 100, np.float64)
     for b in range(n_classes):
         one, features, _ = held_out(near, (label == b).astype(np.int8), n_rows, 100)
         np.testing.assert_array_equal(held[:, b], one.ones)
