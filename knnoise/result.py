@@ -325,7 +325,7 @@ class Cleaned:
 def _group(group: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
     """A group as a row of a table, with the rates of some classes."""
     low, high = group["wrong_interval"]
-    row = {name: group[name] for name in ("rows", "checked", "suspects", "wrong")}
+    row = {name: group[name] for name in ("rows", "suspects", "wrong")}
     row = {"group": group["value"], **row, "low": low, "high": high}
     row |= {"wrong_shrunk": group["wrong_shrunk"], "support": group["support"]}
     rates = {rate["true"]: rate for rate in group["rates"]}

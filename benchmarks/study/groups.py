@@ -109,7 +109,7 @@ def groups_of(
     layout = Layout(n_groups, 2, k + 1)
     none = np.zeros(len(given), np.bool_)
     level = np.where(likely == 1, ones, k - ones)
-    cells = layout.count(group, likely, level, given, none, np.empty(0, np.int64))
+    cells = layout.count(group, likely, level, given, none)
     prior = np.array(clean_shares(rates.p0, rates.p1, float(given.mean())))
     errors = np.array(rates.standard_errors)
     matrix, support = of_rates(rates).matrix, [rates.support] * 2

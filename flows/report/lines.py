@@ -155,7 +155,6 @@ def verdict(groups: Groups) -> str:
 def remarks(groups: Groups) -> list[str]:
     """Labels that mean another class, what limits the rates, and rows that count for no group, as
     sentences."""
-    checked = sum(group.checked for group in groups.groups)
     nobody = amount(groups.nobody, "row has", "rows have")
     spelled = spelled_alike(group.value for group in groups.groups)
     others: dict[ClassName, list[str]] = {}
@@ -177,11 +176,6 @@ def remarks(groups: Groups) -> list[str]:
         ),
         (spelled, f"groups {spelled}: if they are one, write it in one way"),
         (groups.nobody, f"{nobody} no {groups.column!r}"),
-        (
-            checked,
-            f"{amount(checked, 'label')} that somebody checked count for no group; where suspects "
-            "were checked, the labels left look better than the group's are",
-        ),
     )
 
 

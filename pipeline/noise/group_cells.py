@@ -42,17 +42,15 @@ class Places(NamedTuple):
     group: Int64
     """(cell,) `n_groups` is nobody"""
     kind: Int64
-    """(cell,) class; `n_classes` is unsure, `n_classes + 1` checked"""
+    """(cell,) class; `n_classes` is unsure"""
     level: Int64
     """(cell,)"""
 
 
 @dataclass(frozen=True)
 class Layout:
-    """How cells are numbered: by group (the last is nobody), by class, by level of certainty.
-
-    Two classes more are "unsure" and "checked": a label that somebody checked is no group's.
-    """
+    """How cells are numbered: by group (the last is nobody), by class (one more is "unsure"), by
+    level of certainty."""
 
     n_groups: int
     n_classes: int
@@ -65,7 +63,6 @@ class Layout:
         level: Integers,
         given: Integers,
         suspect: Bools,
-        checked: Int64,
     ) -> GroupCells:
         """Count the rows of one part.
 
@@ -76,12 +73,10 @@ class Layout:
         level : (row,) how sure that is; -1: unsure
         given : (row,) given class
         suspect : (row,)
-        checked : places among the rows of those whose labels somebody checked
         """
         kind = np.where(level >= 0, likely.astype(np.int64), self.n_classes)
-        kind[checked] = self.n_classes + 1
         who = np.where(group < 0, self.n_groups, group).astype(np.int64)
-        cell = (who * (self.n_classes + 2) + kind) * self.n_levels + np.maximum(level, 0)
+        cell = (who * (self.n_classes + 1) + kind) * self.n_levels + np.maximum(level, 0)
         one = np.ones(len(cell), np.int64)
         wrong = given.astype(np.int64) != likely
         return _summed(GroupCells(cell, one, wrong.astype(np.int64), suspect.astype(np.int64)))
@@ -89,7 +84,7 @@ class Layout:
     def places(self, cells: GroupCells) -> Places:
         """Group, class and level of each cell."""
         above, level = np.divmod(cells.cell, self.n_levels)
-        group, kind = np.divmod(above, self.n_classes + 2)
+        group, kind = np.divmod(above, self.n_classes + 1)
         return Places(group, kind, level)
 
 

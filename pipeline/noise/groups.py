@@ -47,8 +47,6 @@ class Group:
 
     value: ClassName
     rows: int
-    checked: int
-    """Rows whose labels somebody checked; they count for no rate."""
     suspects: int
     """Labels suspected wrong."""
     wrong: float
@@ -160,7 +158,7 @@ def group_rates(
         for count in (cells.rows, cells.wrong)
     )
     certain = certain_rows(at_level, wrong_there, whole.matrix, whole.prior)
-    labeled &= level >= np.append(certain.level, [layout.n_levels] * 2)[kind]
+    labeled &= level >= np.append(certain.level, layout.n_levels)[kind]
     rows, wrong = (
         table((group[labeled], kind[labeled]), count[labeled], (n, n_classes)).astype(np.float64)
         for count in (cells.rows, cells.wrong)
@@ -169,14 +167,8 @@ def group_rates(
     tests = [differ(rates, certain, a) for a in range(n_classes)]
     known = [test for test in tests if test is not None]
     total = rates.rows.sum(axis=0)
-    checked = kind == n_classes + 1
     counts = np.stack(
-        [
-            table((group,), cells.rows, (n,)),
-            table((group[checked],), cells.rows[checked], (n,)),
-            table((group,), cells.suspect, (n,)),
-        ],
-        axis=1,
+        [table((group,), cells.rows, (n,)), table((group,), cells.suspect, (n,))], axis=1
     )
     groups = [
         _group(value, counts[g], _Of(rates, g, total), certain, whole)
@@ -210,7 +202,7 @@ def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
 
 
 def _group(value: ClassName, counts: Int64, of: _Of, certain: Certain, whole: Whole) -> Group:
-    """One group, its classes by rows; `counts` are rows, checked ones and suspects."""
+    """One group, its classes by rows; `counts` are rows and suspects."""
     gap = certain.right - certain.other
     half = (of.high - of.low) / 2.0
     there = np.flatnonzero(of.rows > 0)
@@ -238,7 +230,6 @@ def _group(value: ClassName, counts: Int64, of: _Of, certain: Certain, whole: Wh
         value,
         int(counts[0]),
         int(counts[1]),
-        int(counts[2]),
         mean,
         (max(0.0, mean - below), min(1.0, mean + above)) if len(there) else (0.0, 1.0),
         drawn,

@@ -30,11 +30,10 @@ def part(rng: np.random.Generator, n: int) -> tuple[np.ndarray, ...]:
 @given(generators(), st.integers(1, 40))
 def test_cells_are_those_of_a_loop(rng: np.random.Generator, n: int) -> None:
     columns = part(rng, n)
-    checked = np.flatnonzero(rng.random(n) < 0.2)
-    cells = LAYOUT.count(*columns, checked)
+    cells = LAYOUT.count(*columns)
     expected: dict[str, Counter] = {"rows": Counter(), "wrong": Counter(), "suspect": Counter()}
-    for row, (group, likely, level, label, suspect) in enumerate(zip(*columns, strict=True)):
-        kind = 5 if row in checked else likely if level >= 0 else 4
+    for group, likely, level, label, suspect in zip(*columns, strict=True):
+        kind = likely if level >= 0 else 4
         at = (group if group >= 0 else 3, kind, max(level, 0))
         expected["rows"][at] += 1
         expected["wrong"][at] += label != likely
@@ -47,10 +46,10 @@ def test_cells_are_those_of_a_loop(rng: np.random.Generator, n: int) -> None:
 
 @given(generators(), st.integers(2, 40), st.integers(1, 39))
 def test_cells_of_parts_add_up(rng: np.random.Generator, n: int, cut: int) -> None:
-    columns, none = part(rng, n), np.empty(0, np.int64)
-    whole = LAYOUT.count(*columns, none)
+    columns = part(rng, n)
+    whole = LAYOUT.count(*columns)
     first, second = (tuple(c[rows] for c in columns) for rows in (slice(cut), slice(cut, None)))
-    parts = [LAYOUT.count(*some, none) for some in (second, first)]
+    parts = [LAYOUT.count(*some) for some in (second, first)]
     for found, expected in zip(together(parts), whole, strict=True):
         assert np.array_equal(found, expected)
 
@@ -92,7 +91,7 @@ def counted(rows: np.ndarray, wrong: np.ndarray) -> Groups:
         n, bad = int(rows[g, k]), int(wrong[g, k])
         label = np.where(np.arange(n) < bad, 1 - k, k)
         where = np.full(n, g), np.full(n, k), np.zeros(n, int)
-        parts.append(layout.count(*where, label, np.zeros(n, bool), np.empty(0, np.int64)))
+        parts.append(layout.count(*where, label, np.zeros(n, bool)))
     p0, p1 = wrong.sum(axis=0) / rows.sum(axis=0)
     matrix = np.array([[1 - p0, p0], [p1, 1 - p1]])
     prior = rows.sum(axis=0) / rows.sum()
@@ -203,7 +202,7 @@ def test_nothing_is_certain_where_rates_are_too_low() -> None:
     """Rates of the whole far below what any region shows: no row counts as certain."""
     cells = Layout(2, 2, 1).count(
         *(np.arange(400) % 2, np.arange(400) // 2 % 2, np.zeros(400, int)),
-        *(np.arange(400) // 4 % 2, np.zeros(400, bool), np.empty(0, np.int64)),
+        *(np.arange(400) // 4 % 2, np.zeros(400, bool)),
     )
     shares = np.array(clean_shares(0.0, 0.0, 0.5))
     whole = Whole((0, 1), np.eye(2), shares, np.zeros(2), ["supported"] * 2)

@@ -15,8 +15,8 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Facts, Sendings
 from flows.engine.job import Job, Output
 from flows.engine.results import LabelValue
-from flows.steps.graph.lookup import certain, pick
-from pipeline.arrays import Bools, Float32, Float64, Int32, Int64, Integers
+from flows.steps.graph.lookup import as_given, pick
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
 from pipeline.blocks.logits import can_learn
 from pipeline.decision.whose import Place, find_places, place_of, place_rates, wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
@@ -68,27 +68,15 @@ def find_wrong(
     """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows:
     keys of what was written; else the places where labels are wrong more often. Features, and
     chances with their codes, as `wrong_rates` wants them, are asked for where they are needed."""
+    given = as_given(run, row, given)
     if has_groups(run):
         about: dict[str, Any] = run.group("pool").attrs.asdict()
         n_groups = len(about["group_values"])
-        wrong = wrong_rates(*chances(), given, _whose(run, row), matrix, n_groups)
+        wrong = wrong_rates(*chances(), given, pick(run, "pool", "group", row), matrix, n_groups)
         return run.write(WRONG, WRONG, {"wrong": wrong}), ()
     if graph.mates.differ or not can_learn(graph.pool.n_features):
         return [], ()
-    unchecked = np.where(_checked(run, row), -1, given)
-    return [], find_places(x(), *chances(), unchecked, matrix)
-
-
-def _whose(run: Run, row: Int64) -> npt.NDArray[np.int16]:
-    """(row,) whose label each of some rows of the pool has; -1 for nobody's, and checked ones."""
-    whose = pick(run, "pool", "group", row)
-    whose[_checked(run, row)] = -1
-    return whose
-
-
-def _checked(run: Run, row: Int64) -> Bools:
-    """(row,) whether somebody checked the labels of some rows."""
-    return np.isin(row, certain(run, slice(0, int(row.max(initial=0)) + 1)))
+    return [], find_places(x(), *chances(), given, matrix)
 
 
 def read_wrong(run: Run, places: Sequence[Place], matrix: Float64) -> Float64 | None:
@@ -129,8 +117,12 @@ def find_groups(
         whole = estimated.whole(run, classes, counts)
         whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
         row = read_array(run.group("samples/partition"), "row", slice(0, SAMPLED))
-        given, likely = pick(run, pool.path, "y", row), pick(run, "labels", "predicted_label", row)
-        meanings = other_meanings(_whose(run, row), given, likely)
+        given = as_given(run, row, pick(run, pool.path, "y", row))
+        whose, likely = (
+            pick(run, pool.path, "group", row),
+            pick(run, "labels", "predicted_label", row),
+        )
+        meanings = other_meanings(whose, given, likely)
         return Output([], group_rates(cells, layout, whole, column, values, meanings))
 
     return job.result("groups", estimate, Groups)
@@ -145,15 +137,14 @@ def _neighbors_groups(run: Run, pool: Pool) -> npt.NDArray[np.int16]:
 
 
 def count(at: SourceRows, layout: Layout, read: Read) -> Facts:
-    """Count some rows by group, class and level."""
+    """Count some rows by group, class and level, by the labels that the groups gave."""
     run = at.pool.run
     likely, level = read(at)
     cells = layout.count(
         at.read("group"),
         likely,
         level,
-        at.read("y"),
+        as_given(run, np.arange(at.rows.start, at.rows.stop), at.read("y")),
         read_array(run.group("labels"), "is_label_issue", at.rows),
-        certain(run, at.rows),
     )
     return Facts(drawn=cells._asdict())
