@@ -10,6 +10,7 @@ from scipy.sparse import issparse
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import shuffled
 from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
+from pipeline.knn.lots import lots
 from pipeline.knn.rows import Rows, nearest_rows
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.methods.rules import RULES
@@ -82,7 +83,7 @@ def lists_of_graph(graph: Any, n: int, k: int | None) -> tuple[Int64, Float32]:
 
     Returns
     -------
-    index, distance : (row, length), nearest first, ties by row number; as long as the shortest
+    index, distance : (row, length), nearest first, ties by lot; as long as the shortest
 
     Raises
     ------
@@ -100,7 +101,7 @@ def lists_of_graph(graph: Any, n: int, k: int | None) -> tuple[Int64, Float32]:
         raise ValueError("knn_graph: negative or infinite distances")
     if len(distance) and (distance == 1).all():
         raise ValueError("knn_graph: all entries are 1; make it with mode='distance'")
-    order = np.lexsort((column, distance, row))
+    order = np.lexsort((lots(column), distance, row))
     size = np.bincount(row, minlength=n)
     length, least = int(size.min()), k or 1
     if length < least:

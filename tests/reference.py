@@ -9,8 +9,14 @@ import numpy as np
 import numpy.typing as npt
 
 from pipeline.knn.lists import Neighbors
+from pipeline.knn.lots import lots
 
 Lists = list[list[tuple[float, int]]]
+
+
+def by_lot(pair: tuple[float, int]) -> tuple[float, int]:
+    """What a (distance, row) is sorted by."""
+    return pair[0], int(lots(np.array(pair[1:]))[0])
 
 
 def distances(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -25,11 +31,11 @@ def nearest(
     k: int,
     exclude: npt.NDArray[Any] | None = None,
 ) -> Lists:
-    """For each query its k (distance, row), nearest first, ties by row."""
+    """For each query its k (distance, row), nearest first, ties by lot."""
     table = distances(query, x)
     left_out = [None] * len(query) if exclude is None else exclude.tolist()
     return [
-        sorted((float(d), j) for j, d in enumerate(row) if j != left_out[i])[:k]
+        sorted(((float(d), j) for j, d in enumerate(row) if j != left_out[i]), key=by_lot)[:k]
         for i, row in enumerate(table)
     ]
 
@@ -40,7 +46,7 @@ def merge(home: npt.NDArray[Any], lists: Neighbors, n_homes: int) -> list[list[t
     found: list[set[tuple[float, int]]] = [set() for _ in range(n_homes)]
     for place, rows, far in zip(home, lists.row, lists.distance, strict=True):
         found[place] |= {(float(d), int(r)) for d, r in zip(far, rows, strict=True) if r >= 0}
-    return [sorted(pairs)[:k] for pairs in found]
+    return [sorted(pairs, key=by_lot)[:k] for pairs in found]
 
 
 def select(
@@ -50,7 +56,7 @@ def select(
     offered = set(zip(group.tolist(), distance.tolist(), row.tolist(), strict=True))
     kept = []
     for wanted in sorted(set(group.tolist())):
-        near = sorted((d, r) for g, d, r in offered if g == wanted)[:k]
+        near = sorted(((d, r) for g, d, r in offered if g == wanted), key=by_lot)[:k]
         kept += [(wanted, d, r, rank) for rank, (d, r) in enumerate(near)]
     return kept
 

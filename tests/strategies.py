@@ -7,6 +7,7 @@ import numpy.typing as npt
 from hypothesis import strategies as st
 
 from pipeline.knn.lists import ABSENT, Neighbors
+from pipeline.knn.lots import lots
 
 Candidates = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]
 
@@ -58,7 +59,7 @@ def candidate_lists(draw: st.DrawFn) -> tuple[npt.NDArray[np.int64], Neighbors, 
     )
     for i, place in enumerate(home):
         chosen = rng.permutation(n_rows)[: rng.integers(0, k + 1)]
-        chosen = np.array(sorted(chosen, key=lambda r: (table[place, r], r)), dtype=np.int64)
+        chosen = chosen[np.lexsort((lots(chosen), table[place, chosen]))]
         lists.row[i, : len(chosen)] = chosen
         lists.distance[i, : len(chosen)] = table[place, chosen]
         lists.label[i, : len(chosen)] = label[chosen]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64, UInt64
+from pipeline.knn.lots import GOLDEN, mixed
 from pipeline.streams import Stream
 
 MOST_ANCHORS = 20_000
@@ -20,10 +21,7 @@ def row_hash(row: Int64, seed: int, stream: int) -> UInt64:
     """(row,) uniform 64-bit values, a function of (row, seed, stream) alone (SplitMix64)."""
     with np.errstate(over="ignore"):
         start = np.random.SeedSequence([seed, stream]).generate_state(1, np.uint64)[0]
-        z = row.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + start
-        z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return np.asarray(z ^ (z >> np.uint64(31)))
+        return mixed(row.astype(np.uint64) * GOLDEN + start)
 
 
 def shuffled(n_rows: int, seed: int, stream: int) -> Int64:

@@ -13,6 +13,7 @@ from pipeline.graph.effort import lists_of_recall
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.lots import lots
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 BUILDERS = ("auto", "join", "pynndescent", "exact")
@@ -40,6 +41,8 @@ _EXACT_ROWS = 1000
 
 _ORDER_ROWS = 128
 """Rows that a block is carved into to put near rows next to each other."""
+_TRIED, _TIED = 64, 0.05
+"""Rows whose lists tell whether rows tie, and the share of them from which they do."""
 _LONGER = 1.5
 """Lists that pynndescent builds, over k: it finds more of the nearest among more."""
 _EXPONENTS = 30
@@ -125,7 +128,7 @@ def build_lists(
 
     Returns
     -------
-    index : (row, k) rows of the block, nearest first, ties by row, self excluded, ABSENT at the
+    index : (row, k) rows of the block, nearest first, ties by lot, self excluded, ABSENT at the
         end where the block has no more rows
     distance : (row, k) float32, the exact distance of each; inf where ABSENT
     n_repaired : rows whose list was left short and exact search completed
@@ -136,7 +139,7 @@ def build_lists(
         if params.builder == "exact" or len(x) <= max(_EXACT_ROWS, 2 * params.k):
             index, distance = nearest(x, x, params.k, exclude=np.arange(len(x)), threads=threads)
             return index, distance, 0
-        order = spatial_order(x, params.seed, threads)
+        order = _order(x, params, threads)
         ordered = threads.take(x, order)
         del x  # which may be the largest array there is
         listed = _lists(ordered, params, threads)
@@ -147,6 +150,17 @@ def build_lists(
             x = threads.take(ordered, np.argsort(order))
             index[short], distance[short] = nearest(x[short], x, k, exclude=short, threads=threads)
         return index, distance, len(short)
+
+
+def _order(x: Float32, params: NeighborParams, threads: Threads) -> Int64:
+    """(row,) rows in spatial order; those at one place by lot, where the lists end at many rows of
+    one distance, of which a builder takes those that come first."""
+    some = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
+    _, distance = nearest(x[some], x, params.k + 2, threads=threads)  # the row itself is first
+    if (distance[:, -1] == distance[:, -2]).mean() < _TIED:
+        return spatial_order(x, params.seed, threads)
+    drawn = np.argsort(lots(np.arange(len(x))))
+    return drawn[spatial_order(threads.take(x, drawn), params.seed, threads)]
 
 
 def spatial_order(x: Float32, seed: int = 0, threads: Threads = ALONE) -> Int64:

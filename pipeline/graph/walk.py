@@ -159,7 +159,7 @@ def walk(
 
     Returns
     -------
-    index : (query, k) int64 rows of the block, nearest first, ties by row; ABSENT where fewer were
+    index : (query, k) int64 rows of the block, nearest first, ties by lot; ABSENT where fewer were
         met
     distance : (query, k) float32, exact; inf where ABSENT
     """

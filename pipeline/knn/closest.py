@@ -1,6 +1,7 @@
 """The nearest rows of a tile, kept for each query; exact distances only where a bound allows.
 
-A pair is one key: the bits of its distance above those of its row. Keys order as pairs do.
+A pair is one key: the bits of its distance above those of its row's turn, its place among all by
+lot. Keys order as pairs do.
 """
 
 from __future__ import annotations
@@ -27,9 +28,9 @@ def no_keys(n_queries: int, width: int) -> Keys:
     return np.full((n_queries, width), NOTHING)
 
 
-def lists_of(keys: Keys, k: int) -> tuple[Int64, Float32]:
+def lists_of(keys: Keys, k: int, order: Int64) -> tuple[Int64, Float32]:
     """(query, k) rows and distances of (query, width) keys; ABSENT and inf where there are no
-    more. Sorts the keys."""
+    more. Sorts the keys. ``order`` (row,): rows by lot."""
     keys.sort(axis=1)
     near = np.ascontiguousarray(keys[:, :k])
     there = near != NOTHING
@@ -37,7 +38,8 @@ def lists_of(keys: Keys, k: int) -> tuple[Int64, Float32]:
     index = np.full((len(keys), k), ABSENT, np.int64)
     far = np.full((len(keys), k), np.inf, np.float32)
     width = near.shape[1]
-    np.copyto(index[:, :width], words[..., 0], where=there)
+    rows = order.take(words[..., 0], mode="clip")
+    np.copyto(index[:, :width], rows, where=there)
     np.copyto(far[:, :width], words.view(np.float32)[..., 1], where=there)
     return index, far
 
@@ -50,7 +52,7 @@ def reach(limit: Float64, unit: float, own: Float64) -> Float32:
 
 
 def halves(keys: Keys) -> tuple[UInt32, Float32]:
-    """(query, 2 * width) views of the halves of keys: rows at even places, distances at odd."""
+    """(query, 2 * width) views of the halves of keys: turns at even places, distances at odd."""
     return keys.view(np.uint32), keys.view(np.float32)
 
 
@@ -66,8 +68,9 @@ def collect(
     k: int,
     most: Float32,
     filled: Int64,
+    turn: Int64,
     keys: Keys,
-    row: UInt32,
+    low: UInt32,
     far: Float32,
 ) -> None:
     """Take the rows of one tile into the keys of every query.
@@ -85,7 +88,8 @@ def collect(
     own : (query,) the other summand
     unit : 1 / spread
     most, filled : (query,) greatest summand that is looked at, places taken; changed in place
-    keys, row, far : (query, any) changed in place, and their `halves`
+    turn : (row,) of each
+    keys, low, far : (query, any) changed in place, and their `halves`
     """
     width, below = keys.shape[1], np.empty(bounds.shape[1], np.int32)
     for i in range(len(query)):
@@ -95,7 +99,7 @@ def collect(
             if bounds[i, j] > most[i] or r == left_out[i]:
                 continue
             at = filled[i]
-            row[i, 2 * at], far[i, 2 * at + 1] = r, one_distance(query[i], x[r])
+            low[i, 2 * at], far[i, 2 * at + 1] = turn[r], one_distance(query[i], x[r])
             filled[i] = at + 1
             if filled[i] == width and width > k:
                 _nearest_first(keys[i], k - 1)

@@ -19,6 +19,7 @@ from numba.extending import intrinsic
 
 from pipeline.arrays import Float32, Int64, Integers
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.lots import lot
 from pipeline.knn.threads import ALONE, LINE, Threads
 
 _READ, _KEEP, _DATA = 0, 3, 1
@@ -100,7 +101,7 @@ def rank_lists(
     threads: Threads = ALONE,
     to: Int64 | None = None,
 ) -> tuple[Int64, Float32]:
-    """The k nearest of the rows listed for each query, by exact distance, ties by row.
+    """The k nearest of the rows listed for each query, by exact distance, ties by lot.
 
     Parameters
     ----------
@@ -195,7 +196,9 @@ def insert(d: np.float32, r: int, filled: int, index: Int64, distance: Float32) 
     """Put a row into a list of which `filled` places are taken, if it is near enough; how many are
     taken then."""
     at = filled
-    while at > 0 and (d < distance[at - 1] or (d == distance[at - 1] and r < index[at - 1])):
+    while at > 0 and (
+        d < distance[at - 1] or (d == distance[at - 1] and lot(r) < lot(index[at - 1]))
+    ):
         at -= 1
     if at == len(index):
         return filled

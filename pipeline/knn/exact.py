@@ -1,4 +1,4 @@
-"""Exact search: the k nearest rows, ties by row, with exact distances."""
+"""Exact search: the k nearest rows, ties by lot, with exact distances."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.knn.closest import collect, halves, lists_of, no_keys, reach
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.lists import ABSENT
+from pipeline.knn.lots import lots
 from pipeline.knn.moments import extent, moved
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
@@ -33,9 +34,10 @@ def nearest(
     *,
     exclude: Integers | None = None,
     bound: Float32 | None = None,
+    row: Int64 | None = None,
     threads: Threads = ALONE,
 ) -> tuple[Int64, Float32]:
-    """Exact k nearest rows of `x` for each query, ties by row number.
+    """Exact k nearest rows of `x` for each query, ties by lot.
 
     A float32 matrix product gives a lower bound of every distance, with its rounding error
     accounted for; only pairs below a limit get an exact one. The limit is guessed from a sample of
@@ -48,6 +50,7 @@ def nearest(
     k : length of the lists
     exclude : (query,) one row of `x` that is no neighbor of the query, ABSENT for none
     bound : (query,) only rows at most this far are wanted
+    row : (row,) the number that each is known by, whose lots decide; None: its place
     threads : that share the queries; no part of what is found
 
     Returns
@@ -55,7 +58,7 @@ def nearest(
     index : (query, k) int64 rows of `x`, nearest first; ABSENT where there are no more
     distance : (query, k) float32, inf where there are no more
     """
-    if len(x) <= _FEW_ROWS and exclude is None and bound is None:
+    if len(x) <= _FEW_ROWS and exclude is None and bound is None and row is None:
         every = np.arange(len(x))
         return rank_lists(query, x, np.broadcast_to(every, (len(query), len(x))), every, k)
     index = np.full((len(query), k), ABSENT, np.int64)
@@ -64,6 +67,8 @@ def nearest(
         return index, distance
     wanted = k + (exclude is not None)
     tiles = _Tiles(x)
+    order = np.argsort(lots(np.arange(len(x)) if row is None else row))
+    turn = np.argsort(order)
     sample = tiles.sample(wanted)
     step = max(_QUERY_ROWS, _QUERY_ROWS * _X_ROWS // len(x))
 
@@ -75,7 +80,8 @@ def nearest(
         limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(queries))
         again = np.arange(len(queries))
         while len(again):
-            near, far = tiles.closest(queries[again], limit[again], left_out[again], k)
+            those = queries[again], limit[again], left_out[again]
+            near, far = tiles.closest(*those, k, order, turn)
             index[start + again], distance[start + again] = near, far
             low = _squared(far[:, -1]) > limit[again]  # some as far may be beyond it
             again = again[low & (limit[again] < most[again])]
@@ -148,9 +154,16 @@ class _Tiles:
         return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
 
     def closest(
-        self, query: Float32, limit: Float64, left_out: Integers, k: int
+        self,
+        query: Float32,
+        limit: Float64,
+        left_out: Integers,
+        k: int,
+        order: Int64,
+        turn: Int64,
     ) -> tuple[Int64, Float32]:
-        """The k nearest of each query among all rows up to a squared limit, and some more."""
+        """The k nearest of each query among all rows up to a squared limit, and some more; rows
+        in order of their lots, and the turn of each (row,)."""
         own, tiles = self.lower(query)
         most, filled = reach(limit, self.unit, own), np.zeros(len(query), np.int64)
         keys = no_keys(len(query), min(len(self.x), 2 * k + _ROOM))
@@ -158,9 +171,9 @@ class _Tiles:
         for first, bounds in tiles:
             collect(
                 *(query, x, bounds, first, left_out, own, self.unit, k, most, filled),
-                *(keys, *halves(keys)),
+                *(turn, keys, *halves(keys)),
             )
-        return lists_of(keys, k)
+        return lists_of(keys, k, order)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Neighbor lists and their one merge, by (distance, row), which makes the graph independent of the
+"""Neighbor lists and their one merge, by (distance, lot), which makes the graph independent of the
 order of blocks, of retries and of the number of workers: it commutes, associates and is idempotent.
 Recall of approximate lists against exact ones, with an honest interval.
 """
@@ -13,6 +13,7 @@ import numpy.typing as npt
 from numba import njit
 
 from pipeline.arrays import AnyArray, Float32, Float64, Floating, Int64, Integers
+from pipeline.knn.lots import lot, lots
 
 ABSENT = -1
 """Row of an empty place in a list; its distance is infinite and its label `no_label`."""
@@ -32,7 +33,7 @@ def nearness(distance: Floating) -> Float64:
 
 
 class Neighbors(NamedTuple):
-    """Lists of neighbors, nearest first, ties by row; empty places at the end."""
+    """Lists of neighbors, nearest first, ties by lot; empty places at the end."""
 
     row: Int64
     """(list, k) row numbers"""
@@ -87,7 +88,7 @@ def select(group: Integers, row: Int64, distance: Float32, k: int) -> tuple[Int6
 
     Returns
     -------
-    chosen : (selected,) candidate numbers, sorted by group, distance, row
+    chosen : (selected,) candidate numbers, sorted by group, distance, lot
     rank : (selected,) place of each in its group's list, below k
     """
     order = _order(group, row, distance)
@@ -100,7 +101,7 @@ def select(group: Integers, row: Int64, distance: Float32, k: int) -> tuple[Int6
 
 
 def _order(group: Integers, row: Int64, distance: Float32) -> Int64:
-    """`np.lexsort((row, distance, group))`, by one sort of packed keys and a second of ties only.
+    """`np.lexsort((lots(row), distance, group))`, by one sort of packed keys and one of ties.
 
     Bits of floats that are not negative order as the floats do.
     """
@@ -110,7 +111,7 @@ def _order(group: Integers, row: Int64, distance: Float32) -> Int64:
     same = key[1:] == key[:-1]
     tied = np.flatnonzero(np.r_[False, same] | np.r_[same, False])
     if len(tied):
-        order[tied] = order[tied][np.lexsort((row[order[tied]], key[tied]))]
+        order[tied] = order[tied][np.lexsort((lots(row[order[tied]]), key[tied]))]
     return order
 
 
@@ -153,7 +154,7 @@ def _merge(
             if r == ABSENT:
                 break
             while at < n and (
-                to_distance[h, at] < d or (to_distance[h, at] == d and to_row[h, at] < r)
+                to_distance[h, at] < d or (to_distance[h, at] == d and lot(to_row[h, at]) < lot(r))
             ):
                 at += 1
             if at == k:

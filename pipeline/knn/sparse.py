@@ -26,7 +26,7 @@ _LOST = 2.0**-50
 def nearest_sparse(
     query: Csr, x: Csr, k: int, *, exclude: Integers | None = None
 ) -> tuple[Int64, Float32]:
-    """Exact k nearest rows of `x` for each query, ties by row number; see `pipeline.knn.exact`.
+    """Exact k nearest rows of `x` for each query, ties by lot; see `pipeline.knn.exact`.
 
     A sparse product in float64 bounds every distance from both sides; pairs whose lower bound is
     within the k-th upper bound get an exact distance. Memory: `x` three times, and some 50 MB.

@@ -149,7 +149,7 @@ GROUPS: dict[str, dict[str, Column]] = {
     "graph": {
         "row": _int64("training row, ascending"),
         "given_label": _GIVEN,
-        "neighbor": _int64("training rows nearest first, ties by row, self excluded", "rank"),
+        "neighbor": _int64("training rows nearest first, ties by lot, self excluded", "rank"),
         "distance": _number("Euclidean, ascending", "rank"),
         "neighbor_label": _label("given label of the neighbor", "rank"),
     },

@@ -10,6 +10,8 @@ import pytest
 from reference import shapley_terms
 from runs import PoolWriter, fit
 
+from pipeline.knn.lots import lots
+
 
 @pytest.fixture
 def doubled(pool: PoolWriter, tmp_path: Path) -> tuple[Path, np.ndarray, np.ndarray]:
@@ -31,7 +33,7 @@ def test_checks_are_those_of_the_whole_pool(
     apart = np.sqrt(np.square(x[:, None].astype(np.float64) - x[None]).sum(axis=-1))
     np.fill_diagonal(apart, np.inf)
     apart = apart.astype(np.float32)
-    order = np.lexsort((np.broadcast_to(np.arange(len(x)), apart.shape), apart))[:, :k]
+    order = np.lexsort((np.broadcast_to(lots(np.arange(len(x))), apart.shape), apart))[:, :k]
     distance = np.take_along_axis(apart, order, axis=1)
     found = pd.read_parquet(tmp_path / "run" / "data_issues.parquet")
     assert found["row"].tolist() == list(range(600))

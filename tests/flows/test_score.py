@@ -19,6 +19,7 @@ from flows.cli import main
 from flows.report.content import recall_warning
 from flows.score import score
 from pipeline.knn.lists import summarize
+from pipeline.knn.lots import lots
 from storage import InputError, StorageError
 
 
@@ -44,7 +45,9 @@ def brute_eta(
     query: npt.NDArray[np.float32], x: npt.NDArray[np.float32], y: npt.NDArray[np.int8], k: int
 ) -> npt.NDArray[np.float64]:
     distance = np.sqrt(np.square(query[:, None].astype(np.float64) - x[None]).sum(axis=-1))
-    order = np.lexsort((np.broadcast_to(np.arange(len(x)), distance.shape), distance.astype("f4")))
+    order = np.lexsort(
+        (np.broadcast_to(lots(np.arange(len(x))), distance.shape), distance.astype("f4"))
+    )
     eta: npt.NDArray[np.float64] = y[order[:, :k]].mean(axis=1)
     return eta
 

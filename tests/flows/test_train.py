@@ -31,6 +31,7 @@ from flows.steps.labels.rknn import deal
 from knnoise.result import Training
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.lists import Neighbors
+from pipeline.knn.lots import lots
 from pipeline.methods.rknn import GRID, predict
 from storage import ClusterError, InputError, Run, StorageError, open_run
 from storage.arrays.exchange import Exchange, Slice
@@ -44,7 +45,9 @@ HERE: dict[str, Any] = {"workers": 0, "quiet": True}
 def brute_graph(x: npt.NDArray[np.float32], k: int) -> npt.NDArray[np.int64]:
     distance = np.sqrt(np.square(x[:, None].astype(np.float64) - x[None]).sum(axis=-1))
     np.fill_diagonal(distance, np.inf)
-    order = np.lexsort((np.broadcast_to(np.arange(len(x)), distance.shape), distance.astype("f4")))
+    order = np.lexsort(
+        (np.broadcast_to(lots(np.arange(len(x))), distance.shape), distance.astype("f4"))
+    )
     return order[:, :k]
 
 
@@ -59,8 +62,12 @@ def test_exact_minmax_is_algorithm_2(pool: PoolWriter, tmp_path: Path) -> None:
     assert report["threshold"] == pytest.approx((1 + eta.min() - (1 - eta.max())) / 2, abs=1e-15)
 
 
-def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path) -> None:
+@pytest.mark.parametrize("tied", [False, True])
+def test_exact_graph_is_brute_force(pool: PoolWriter, tmp_path: Path, tied: bool) -> None:
     source = pool()
+    if tied:
+        data = np.load(source)
+        np.savez(source, X=np.round(data["X"]), y=data["y"])
     fit(source, tmp_path / "run", builder="exact", block_rows=150)
     tree = open_run(str(tmp_path / "run"))
     graph = xr.concat([block.dataset for block in tree["graph"].children.values()], "row")

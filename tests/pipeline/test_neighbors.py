@@ -15,6 +15,7 @@ from strategies import pools
 from pipeline.graph.build import NeighborParams, build_lists, choose_builder
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import row_recall
+from pipeline.knn.lots import lots
 from pipeline.knn.threads import Threads
 from pipeline.simulate import sheets
 
@@ -83,8 +84,8 @@ def test_join_distances_are_exact(built: Built) -> None:
     assert np.array_equal(built.distance, np.stack(exact))
 
 
-def test_join_lists_are_by_distance_and_row(built: Built) -> None:
-    order = np.lexsort((built.index, built.distance), axis=1)
+def test_join_lists_are_by_distance_and_lot(built: Built) -> None:
+    order = np.lexsort((lots(built.index), built.distance), axis=1)
     assert (order == np.arange(15)).all()
 
 
@@ -136,3 +137,17 @@ def test_unit_of_features_does_not_matter(exponent: int) -> None:
 
 def spread_out(n: int, d: int) -> Rows:
     return np.random.default_rng(0).normal(size=(n, d)).astype(np.float32)
+
+
+@pytest.mark.parametrize("builder", ["exact", "join"])
+@pytest.mark.parametrize("values", ["repeated", "binary"])
+def test_rows_at_one_distance_are_listed_wherever_they_stand(builder: str, values: str) -> None:
+    """Of rows that only the order of the file tells apart, each half is listed as often."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(12, 3))[rng.integers(0, 12, 6000)]
+    if values == "binary":
+        x = rng.integers(0, 2, (6000, 14))
+    index, _, _ = build_lists(x.astype(np.float32), NeighborParams(20, builder))
+    late = (index >= 3000).mean(axis=1)
+    assert abs(late.mean() - 0.5) < 0.05
+    assert late.std() < 0.2  # 0.11 of lists that are drawn

@@ -196,7 +196,8 @@ def search_part(
     start = time.perf_counter()
     own = anchor - rows.start
     own[(own < 0) | (own >= len(x))] = ABSENT
-    index, distance = nearest(query, x, plan.n_columns - 1, exclude=own, bound=bound)
+    row = np.arange(rows.start, rows.start + len(x))
+    index, distance = nearest(query, x, plan.n_columns - 1, exclude=own, bound=bound, row=row)
     seconds = time.perf_counter() - start
     owner, rank = np.nonzero(index != ABSENT)
     index = index[owner, rank]

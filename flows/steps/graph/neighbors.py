@@ -21,6 +21,7 @@ from pipeline.graph.build import NeighborParams, build_lists
 from pipeline.knn.distance import pair_distance
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT, LISTED, Neighbors, empty, merge, no_label
+from pipeline.knn.lots import lots
 from pipeline.knn.threads import ALONE, Threads
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import Arrays, array, read_array, read_group
@@ -168,7 +169,11 @@ def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
 
 
 def block_lists(block: Arrays, index: Int64, distance: AnyArray) -> Neighbors:
-    """Lists of places in a block as lists of training rows with their labels."""
+    """Lists of places in a block as lists of training rows with their labels, ties by lot."""
+    tie = (distance[:, 1:] == distance[:, :-1]) & (index[:, 1:] != ABSENT)
+    tied = np.flatnonzero(tie.any(axis=1))
+    by_lot = np.lexsort((lots(block["row"][index[tied]]), distance[tied]), axis=1)
+    index[tied] = np.take_along_axis(index[tied], by_lot, axis=1)
     there, label = index != ABSENT, block["given_label"]
     return Neighbors(
         np.where(there, block["row"][index], ABSENT),
@@ -205,7 +210,14 @@ def exact_part(k: int, run: Run, part: Part[Region]) -> Output:
         block = own if other == number else read_group(run.store, f"blocks/{other:05d}")
         start = time.perf_counter()
         exclude = reach if other == number else None
-        near = nearest(own["x"][reach], block["x"], k, exclude=exclude, bound=bound[reach])
+        near = nearest(
+            own["x"][reach],
+            block["x"],
+            k,
+            exclude=exclude,
+            bound=bound[reach],
+            row=block["row"],
+        )
         seconds += time.perf_counter() - start
         more = block_lists(block, *near)
         both = Neighbors(*(np.concatenate([a, b]) for a, b in zip(lists, more, strict=True)))

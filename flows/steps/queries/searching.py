@@ -357,7 +357,7 @@ def _search(x: Float32, model: Model, block: Arrays, network: Network | None) ->
     """The k nearest of queries (row, feature) among the rows of one block."""
     steps = model.probes.steps
     if network is None or steps is None:
-        near = nearest(x, block["x"], model.k)
+        near = nearest(x, block["x"], model.k, row=block["row"])
     else:
         near = nearest_in_block(x, block["x"], network, model.k, steps)
     return block_lists(block, *near)
