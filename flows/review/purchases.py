@@ -164,12 +164,14 @@ class Purchases:
 
 
 def write_labels(target: str, desk: Purchases, predicted: Int64) -> None:
-    """The label of every row, and whether it was bought."""
+    """The label of every row, that of one that was bought as it was given."""
+    known, label = desk.known(), predicted.copy()
     bought = np.zeros(len(predicted), np.bool_)
-    bought[list(desk.known())] = True
+    bought[list(known)] = True
+    label[list(known)] = list(known.values())
     columns = {
         "row": pa.array(np.arange(len(predicted))),
-        "label": label_names(desk.values).take(pa.array(predicted)),
+        "label": label_names(desk.values).take(pa.array(label)),
         "is_bought": pa.array(bought),
     }
     write_columns(target, with_ids(columns, desk.ids))

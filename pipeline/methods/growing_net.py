@@ -21,6 +21,7 @@ import numpy as np
 from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
 from pipeline.blocks.sampling import shuffled
 from pipeline.knn.exact import nearest
+from pipeline.knn.lots import lots
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.marmann import Prototypes
 from pipeline.streams import Stream
@@ -87,21 +88,44 @@ class Surroundings:
         return np.where(self.other > 0, ratio, 1.0)
 
 
+@dataclass(frozen=True)
+class LabeledPoints:
+    """Labeled rows, counted together where they are equal."""
+
+    point: Float32
+    """(point, feature)"""
+    label: Int64
+    """(label,) those there are, ascending"""
+    votes: Float64
+    """(point, label) rows with the label, and less than one more where the label is common"""
+
+    @classmethod
+    def of(cls, x: Float32, rows: Int64, label: Int64) -> LabeledPoints:
+        """Rows of the pool ``x`` and their labels."""
+        point, place = np.unique(x[rows], axis=0, return_inverse=True)
+        every, code, size = np.unique(label, return_inverse=True, return_counts=True)
+        votes = np.tile(size / (len(label) + 1.0), (len(point), 1))
+        np.add.at(votes, (place, code), 1.0)
+        return cls(point, every, votes)
+
+
 def most_worth(doubt: Float64, neighbor: Integers, open_: Bools, n: int) -> Int64:
     """(n,) rows of greatest worth, one after another; each takes away its neighborhood's doubt.
 
     ``neighbor`` (row, k) lists, negative where they end; ``open_`` (row,) rows that may be bought.
-    Ties: the lowest row. Worth only sinks as doubt is taken away, so that a row whose worth is
-    still the greatest after it is computed anew is the best (lazy greedy of Minoux).
+    Ties: by lot. Worth only sinks as doubt is taken away, so that a row whose worth is still the
+    greatest after it is computed anew is the best (lazy greedy of Minoux).
     """
     rest = np.append(doubt, 0.0)  # a negative place is the last one
     worth = rest[:-1] + rest[neighbor].sum(axis=1)
-    queue = [(-worth[row], int(row)) for row in np.flatnonzero(open_)]
+    order = np.argsort(lots(np.arange(len(doubt))))
+    queue = [(-worth[row], turn) for turn, row in enumerate(order.tolist()) if open_[row]]
     heapq.heapify(queue)
     chosen: list[int] = []
     while queue and len(chosen) < n:
-        row = heapq.heappop(queue)[1]
-        now = (-(rest[row] + rest[neighbor[row]].sum()), row)
+        turn = heapq.heappop(queue)[1]
+        row = int(order[turn])
+        now = (-(rest[row] + rest[neighbor[row]].sum()), turn)
         if queue and now > queue[0]:
             heapq.heappush(queue, now)
             continue
@@ -174,9 +198,13 @@ def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64) -> float
     test = drawn[-MOST_TESTS:]
 
     def wrong(train: Int64) -> Float64:
-        near = train[nearest(x[test], x[train], 2)[0]]
-        other = np.where(near[:, 0] == test, near[:, 1], near[:, 0])
-        return np.asarray(code[other] != code[test], np.float64)
+        labeled = LabeledPoints.of(x, train, code[train])
+        first, second = nearest(x[test], labeled.point, 2)[0].T
+        own = np.isin(test, train)[:, None] & (labeled.label == code[test][:, None])
+        votes = labeled.votes[first] - own
+        alone = votes.max(axis=1) < 1.0
+        votes[alone] = labeled.votes[second[alone]]
+        return np.asarray(labeled.label[votes.argmax(axis=1)] != code[test], np.float64)
 
     gain = wrong(drawn) - wrong(np.concatenate([drawn[: n - few], others[:few]]))
     error = max(float(gain.std(ddof=1)) / np.sqrt(n_tests := len(test)), 0.5 / n_tests)
@@ -185,5 +213,8 @@ def share_by_worth(x: Float32, rows: Int64, label: Int64, order: Int64) -> float
 
 
 def predict(query: Float32, x: Float32, answer: Prototypes) -> Int64:
-    """(query,) int64 label of the nearest labeled row of the pool ``x``; ties: the first."""
-    return answer.label[nearest(query, x[answer.row], 1)[0][:, 0]]
+    """(query,) int64 label of the nearest labeled row of the pool ``x``; of equal rows, the label
+    that most of them have."""
+    labeled = LabeledPoints.of(x, answer.row, answer.label)
+    best = labeled.label[labeled.votes.argmax(axis=1)]
+    return np.asarray(best[nearest(query, labeled.point, 1)[0][:, 0]])

@@ -61,6 +61,19 @@ def test_a_held_back_column_is_bought_as_the_kernel_buys(table: Path, tmp_path: 
     assert set(labels.bought) < set(bought(tmp_path / "run"))
 
 
+def test_a_bought_label_stays_whatever_equal_rows_have(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.integers(0, 3, 300), "kind": rng.integers(0, 2, 300)})
+    frame.to_csv(tmp_path / "pool.csv", index=False)
+    options = {"label_column": "kind", "workers": 0, "quiet": True}
+    assert run_acquire(str(tmp_path / "pool.csv"), str(tmp_path / "run"), 60, **options)
+    every = pd.read_parquet(tmp_path / "run/labels.parquet")
+    given = every[every["is_bought"]]
+    assert (given["label"] == frame["kind"][given["row"]].to_numpy()).all()
+    rest = every[~every["is_bought"]].groupby(frame["a"])["label"]
+    assert (rest.nunique() == 1).all()
+
+
 def test_a_function_is_asked_for_each_row_once(
     table: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

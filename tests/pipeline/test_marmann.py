@@ -13,6 +13,7 @@ from strategies import pools
 
 from benchmarks.study.acquire import generalization_bound
 from pipeline.knn.exact import nearest
+from pipeline.knn.lots import lots
 from pipeline.methods import growing_net
 from pipeline.methods.bought_labels import BoughtLabels, BudgetSpent
 from pipeline.methods.growing_net import (
@@ -25,6 +26,7 @@ from pipeline.methods.growing_net import (
 from pipeline.methods.marmann import (
     BETA,
     Marmann,
+    Prototypes,
     bound,
     candidate_scales,
     estimate_bernoulli,
@@ -300,12 +302,13 @@ def test_most_worth_one_by_one(seed: int, n: int) -> None:
     neighbor[rng.random((30, 6)) < 0.1] = -1
     open_ = rng.random(30) < 0.8
     rest, free, want = doubt.copy(), open_.copy(), []
+    lot = lots(np.arange(30))
     for _ in range(n):
         worth = [
             rest[u] + sum(rest[v] for v in neighbor[u] if v >= 0) if free[u] else -1.0
             for u in range(30)
         ]
-        u = int(np.argmax(worth))
+        u = max(range(30), key=lambda row: (worth[row], -int(lot[row])))
         if worth[u] < 0:
             break
         want.append(u)
@@ -350,6 +353,31 @@ def test_growing_needs_fewer_labels_than_chance() -> None:
         rows = np.random.default_rng(seed).permutation(len(x))[:200]
         by_chance.append((y[rows][nearest(x, x[rows], 1)[0][:, 0]] != y).mean())
     assert error < np.mean(by_chance)
+
+
+@pytest.mark.parametrize("order", ["sorted", "reversed"])
+def test_growing_of_few_distinct_rows_is_no_worse_than_chance(order: str) -> None:
+    """Whose labels differ: a point has that of most of its rows, which may stand anywhere."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 6000)
+    y = y[np.argsort(y if order == "sorted" else -y, kind="stable")]
+    x = np.round(rng.normal(size=(6000, 3)) + 1.5 * y[:, None]).astype(np.float32)
+    neighbor = nearest(x, x, 20, exclude=np.arange(len(x)))[0]
+    wrong, by_chance = [], []
+    for seed in range(3):
+        answer = grow(x, neighbor, BoughtLabels(lambda rows: y[rows], len(y)), 300, seed)
+        wrong.append((predict(x, x, answer) != y).mean())
+        drawn = np.sort(np.random.default_rng(seed).permutation(len(x))[:300])
+        by_chance.append((predict(x, x, Prototypes(drawn, y[drawn], None, None)) != y).mean())
+    assert np.mean(wrong) < np.mean(by_chance) + 0.005
+
+
+def test_of_equal_rows_the_commonest_label_answers() -> None:
+    x = np.float32([[0, 0], [0, 0], [0, 0], [5, 0], [5, 0], [9, 0]])
+    answer = Prototypes(np.arange(6), np.array([7, 4, 4, 7, 4, 4]), None, None)
+    assert predict(x, x, answer).tolist() == [4] * 6
+    few = Prototypes(np.arange(5), np.array([7, 4, 7, 7, 4]), None, None)
+    assert predict(x, x, few).tolist() == [7] * 6
 
 
 def test_growing_goes_on_where_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
