@@ -148,6 +148,20 @@ class SourcePath:
             names.append(folder or ("/" if text.startswith("/") else "."))
         return SourcePath(self.fs, *names)
 
+    def matches(self) -> list["SourcePath"]:
+        """The files and folders that this pattern matches, in order of name.
+
+        Raises `InputError` for a local folder on its way that is not there or may not be read;
+        fsspec leaves such out.
+        """
+        root, way = self.before_pattern(), self.path
+        while self.is_local and has_magic(way):
+            way = posixpath.dirname(way)
+            for folder in self.fs.glob(way) if has_magic(way) else [way]:
+                with readable(root.child(folder).name.rstrip("/")):
+                    self.fs.ls(folder, detail=True)
+        return [root.child(path) for path in sorted(self.fs.glob(self.path))]
+
     def entries(self) -> list[tuple["SourcePath", bool]]:
         """The direct children of this folder, ordered by name, and whether each is a folder
         or a link to one."""

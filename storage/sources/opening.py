@@ -204,8 +204,7 @@ def _open_folder(location: SourcePath, request: Request) -> Source:
 
 def _open_pattern(location: SourcePath, request: Request) -> Source:
     """The files that a pattern like `data/part-*.csv` matches, in order of name."""
-    folder = location.before_pattern()
-    files = [folder.child(path) for path in sorted(location.fs.glob(location.path))]
+    files = location.matches()
     if not files:
         raise InputError(f"{location.name}: no file matches; check the pattern")
     kinds = {_table_kind(file) for file in files}
@@ -213,7 +212,9 @@ def _open_pattern(location: SourcePath, request: Request) -> Source:
         names = listed([file.basename for file in files])
         raise InputError(f"{location.name}: matches {names}; give tables of one kind")
     kind = str(kinds.pop())
-    return open_tables(kind, TABLES[kind][1], {file: {} for file in files}, request, folder)
+    return open_tables(
+        kind, TABLES[kind][1], {file: {} for file in files}, request, location.before_pattern()
+    )
 
 
 def partitions(root: SourcePath) -> dict[SourcePath, Constants]:

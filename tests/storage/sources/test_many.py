@@ -1,8 +1,10 @@
 """Sources of several files, of folders that are columns, of Arrow files and of lists of numbers."""
 
 import json
+import os
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import fsspec
@@ -97,6 +99,28 @@ def test_patterns_in_a_remote_store() -> None:
 def test_a_name_that_looks_like_a_pattern(tmp_path: Path) -> None:
     write(TABLE, tmp_path / "t[1].csv")
     assert open_source(tmp_path / "t[1].csv", label_column="y").files[0].endswith("t[1].csv")
+
+
+@pytest.mark.parametrize("mode", [0o000, 0o400])
+def test_a_pattern_leaves_out_no_folder_that_may_not_be_read(mode: int) -> None:
+    with TemporaryDirectory() as name:
+        for child in ("open", "shut"):
+            write(TABLE, Path(name, child, "a.csv"))
+        Path(name).chmod(0o755)
+        shut, user = Path(name, "shut"), os.geteuid()
+        shut.chmod(mode)
+        try:
+            if user == 0:
+                os.seteuid(65534)
+            for pattern in ("shut/*.csv", "*/a.csv", "*/*.csv"):
+                with pytest.raises(InputError, match="shut: permission denied; make it readable"):
+                    open_source(Path(name, pattern), label_column="y")
+            assert len(open_source(Path(name, "o*/*.csv"), label_column="y").files) == 1
+        finally:
+            os.seteuid(user)
+            shut.chmod(0o700)
+        with pytest.raises(InputError, match="gone: no such file or folder"):
+            open_source(Path(name, "gone/*.csv"), label_column="y")
 
 
 def test_what_no_table_can_be_made_of(tmp_path: Path) -> None:
