@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from functools import partial
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, gettempdir
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -264,16 +264,20 @@ class Workers:
         self._kept_in = location if compute.performance_report else None
         self._opened, self._recording = ExitStack(), ExitStack()
         self._error: Exception | None = None
-        self._thread = threading.Thread(target=self._start, daemon=True)
-        if compute.workers != 0:
-            self._thread.start()
+        self._ready = threading.Event()
+        """Set where none starts any more: a thread that is waited for is said to have ended where
+        the wait is interrupted."""
+        if compute.workers == 0:
+            self._ready.set()
+        else:
+            threading.Thread(target=self._start, daemon=True).start()
 
     def client(self) -> Client | None:
         """The cluster's client, as soon as it has started; None where there is no cluster.
 
         Raises `ClusterError` where the cluster did not start or does not answer.
         """
-        self._wait()
+        self._ready.wait()
         if isinstance(self._error, ClusterError):
             raise self._error
         if self._error is not None:
@@ -318,18 +322,17 @@ class Workers:
                 _start_fork_server()
                 cluster = opened(_local_cluster(self.compute.workers))
                 client = opened(Client(cluster, set_as_default=False))
+            self._client = client
+            self.reporter.say(f"Dask dashboard: {client.dashboard_link}")
         except Exception as error:  # told by client(), in the thread that asks
             self._error = error
-            return
-        self._client = client
-        self.reporter.say(f"Dask dashboard: {client.dashboard_link}")
-
-    def _wait(self) -> None:
-        if self.compute.workers != 0:
-            self._thread.join()
+        finally:
+            self._ready.set()
 
     def close(self) -> None:
-        self._wait()
+        if not self._ready.is_set():
+            _stop_importing()
+        self._ready.wait()
         if self._client is not None and self._client.status == "running":
             try:
                 self._recording.close()
@@ -457,14 +460,37 @@ def _start_fork_server() -> None:
         server._stop()
         server.set_forkserver_preload(modules)
     _start_resource_tracker()
-    forkserver.ensure_running()
     probe = multiprocessing.get_context("forkserver").Process(target=_nothing)
-    probe.start()
-    probe.join()
+    _WAITING.append(probe)
+    try:
+        forkserver.ensure_running()
+        probe.start()
+        probe.join()
+    except OSError as error:
+        if "AF_UNIX" not in str(error):
+            raise
+        raise ClusterError(
+            f"{gettempdir()} has too long a name for the sockets of workers; set TMPDIR to a "
+            "shorter one, or give --workers 0"
+        ) from error
+    finally:
+        _WAITING.remove(probe)
     if probe.exitcode == IMPORTED:
         raise ClusterError(MESSAGE)
     if probe.exitcode != 0:
         raise ClusterError("the fork server died while it imported the project")
+
+
+_WAITING: list[multiprocessing.process.BaseProcess] = []
+"""First processes of those who wait for the fork server."""
+
+
+def _stop_importing() -> None:
+    """End the fork server where one alone waits until it has imported all, which takes seconds."""
+    server: Any = forkserver._forkserver
+    if len(_WAITING) == 1 and server._forkserver_pid is not None:
+        with suppress(ProcessLookupError):
+            os.kill(server._forkserver_pid, signal.SIGKILL)
 
 
 def _start_resource_tracker() -> None:

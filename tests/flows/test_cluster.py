@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import copy
 import logging
+import os
 import re
+import signal
+import subprocess
+import sys
 import urllib.request
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import dask
@@ -144,6 +149,45 @@ def test_lost_workers_are_said_and_nobody_waits_for_them(pool: PoolWriter, tmp_p
         assert process.wait(60) == 4
     told = (tmp_path / "run.log").read_text().splitlines()[-1]
     assert re.match(r"knnoise: .*there was no worker for \d+ s; what is done is kept", told)
+
+
+@pytest.mark.parametrize("begun", ["pymp-", "knnoise-", "knnoise-*/dask-scratch-space/worker-"])
+def test_who_is_interrupted_while_workers_start_leaves_nothing(
+    pool: PoolWriter, tmp_path: Path, begun: str
+) -> None:
+    args = ("-m", "flows.cli", "train", pool(), "--run", tmp_path / "run", "--workers", "2")
+    with TemporaryDirectory() as temporary:  # of a short name, as sockets have
+        environment = {**os.environ, "TMPDIR": temporary}
+        with running(*args, log=tmp_path / "run.log", env=environment) as process:
+            wait_for(lambda: any(Path(temporary).glob(f"{begun}*")))
+            process.send_signal(signal.SIGINT)
+            assert process.wait(60) == 4
+        assert os.listdir(temporary) == []
+
+
+def test_a_start_that_is_given_up_hinders_no_later_one() -> None:
+    code = (
+        "from flows.engine.cluster import Compute, Reporter, Workers\n"
+        "for wait in 0.3, 0.0, 0.8, 60:\n"
+        "    workers = Workers(Compute(workers=1), Reporter(quiet=True))\n"
+        "    workers._ready.wait(wait)\n"
+        "    print(workers._ready.is_set(), flush=True)\n"
+        "    workers.close()\n"
+        "assert workers.client() is not None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.split()[-1] == "True"
+
+
+def test_a_temporary_folder_of_too_long_a_name_is_said(pool: PoolWriter, tmp_path: Path) -> None:
+    (temporary := tmp_path / ("long" * 25)).mkdir()
+    args = ("-m", "flows.cli", "train", pool(), "--run", tmp_path / "run", "--workers", "1")
+    environment = {**os.environ, "TMPDIR": str(temporary)}
+    with running(*args, log=tmp_path / "run.log", env=environment) as process:
+        assert process.wait(60) == 4
+    told = (tmp_path / "run.log").read_text().splitlines()[-1]
+    assert "longlong has too long a name for the sockets of workers; set TMPDIR to" in told
 
 
 def test_who_waits_for_a_first_worker_says_so(
