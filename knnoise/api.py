@@ -228,7 +228,7 @@ def clean(
     ):
         given = {"source": files.path, "run": trained.run, "out": target}
         summary = run_clean(**{**options, **given})
-        return Cleaned(_lasting(target), summary, files.ids.get("id_column"))
+        return Cleaned(_lasting(target), summary, files.ids.get("id_column"), files.types)
 
 
 @_with_options

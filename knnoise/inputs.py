@@ -32,6 +32,8 @@ class Source:
     """`id_column`, made of a data frame's index; nothing where that only counts the rows."""
     index: Any
     """That of a data frame of pandas, else None."""
+    types: dict[str, Any]
+    """Those of its columns, but for objects, which Arrow tells apart, and for what becomes text."""
     annotations: Any = None
     """By path, where they are a table."""
 
@@ -71,8 +73,9 @@ def as_files(
                 annotations = str(written.rename(f"{folder}/{ANNOTATIONS}{written.suffix}"))
         with _with_room():
             labels = _labels(labels, Path(folder))
-        rows = source.index if _is_of(source, "pandas") and hasattr(source, "columns") else None
-        yield Source(path, labels, ids, rows, annotations)
+        is_frame = _is_of(source, "pandas") and hasattr(source, "columns")
+        rows, types = (source.index, _types(source)) if is_frame else (None, {})
+        yield Source(path, labels, ids, rows, types, annotations)
 
 
 @contextmanager
@@ -222,18 +225,28 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
                 "give reset_index(), or reset_index(drop=True) where it names nothing"
             )
         frame = frame.rename_axis(index).reset_index()
-    kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
-    named = {name: str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
     if of_two := [name for name, kind in frame.dtypes.items() if kind.kind == "c"]:
         raise InputError(
             f"column {of_two[0]!r} holds complex numbers; give their real and imaginary parts as "
             "columns"
         )
-    ranges = [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
     dense = {n: k.subtype for n, k in frame.dtypes.items() if isinstance(k, pd.SparseDtype)}
-    frame = frame.astype(dict.fromkeys(ranges, "string") | dense)  # as other libraries know them
+    frame = frame.astype(dict.fromkeys(_ranges(frame), "string") | dense)
     table = pa.Table.from_pandas(frame, preserve_index=False)
     return table.replace_schema_metadata(None), index
+
+
+def _types(frame: Any) -> dict[str, Any]:
+    objects = frame.columns[frame.dtypes == "object"].astype(str)
+    kinds = {str(name): kind for name, kind in frame.dtypes.items()}
+    return {name: kinds[name] for name in kinds.keys() - {*objects, *_ranges(frame)}}
+
+
+def _ranges(frame: Any) -> list[str]:
+    """Columns of intervals or periods, or categories of such, which become text."""
+    kinds = {name: getattr(kind, "categories", kind) for name, kind in frame.dtypes.items()}
+    named = {str(name): str(getattr(kind, "dtype", kind)) for name, kind in kinds.items()}
+    return [name for name, kind in named.items() if kind.startswith(("interval", "period"))]
 
 
 @contextmanager

@@ -309,11 +309,16 @@ class Cleaned:
     summary: dict[str, Any] = field(repr=False, hash=False)
     index: str | None = None
     """Column of the file that was a data frame's index."""
+    types: dict[str, Any] = field(default_factory=dict, repr=False, hash=False, compare=False)
+    """Of the columns of a pandas data frame."""
 
     @property
     def frame(self) -> pd.DataFrame:
-        """The columns of the source, and what was added; the rows of a data frame by its index."""
+        """The columns of the source, and what was added; the rows of a data frame by its index,
+        with its types where those of the file are not told by its text."""
         table = _read(self.path)
+        if self.path.lower().endswith(TYPED):
+            table = table.astype(self.types)
         return table if self.index is None else table.set_index(self.index)
 
     def __str__(self) -> str:
@@ -337,6 +342,8 @@ def _group(group: dict[str, Any], classes: list[Any]) -> dict[str, Any]:
     return row
 
 
+TYPED = (".parquet", ".arrow", ".feather")
+"""Ends of the names of files that hold types."""
 _CELL = re.compile(r'("(?:[^"]|"")*"|[^",\n]*)[,\n]')
 _HEAD = 1 << 16
 """Characters of a CSV by which its text is known."""
@@ -356,7 +363,7 @@ def _read(path: str) -> pd.DataFrame:
     import pandas as pd
     import pyarrow as pa
     from pyarrow import feather, parquet
-    from pyarrow.types import is_boolean, is_integer, is_unsigned_integer
+    from pyarrow.types import is_boolean, is_integer
 
     name = path.lower()
     if name.endswith(".xlsx"):
@@ -379,11 +386,11 @@ def _read(path: str) -> pd.DataFrame:
         table = pa.table({one: _numbers_exact(column) for one, column in columns.items()})
     else:
         with fsspec.open(path, "rb") as file:
-            read = feather if name.endswith((".feather", ".arrow")) else parquet
+            read = feather if name.endswith(TYPED[1:]) else parquet
             table = read.read_table(file)
     gaps = [one for one in table.schema if table[one.name].null_count]
     whole = [one for one in gaps if is_integer(one.type)]
-    nullable = {one.name: "UInt64" if is_unsigned_integer(one.type) else "Int64" for one in whole}
+    nullable = {one.name: str(one.type).replace("int", "Int").replace("u", "U") for one in whole}
     nullable |= {one.name: "boolean" for one in gaps if is_boolean(one.type)}
     return table.to_pandas(integer_object_nulls=True).astype(nullable)  # no digits go to float64
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tracemalloc
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -276,6 +277,45 @@ def test_an_index_that_does_not_count_from_0_names_the_rows(tmp_path: Path) -> N
             pass
     with as_files(table.set_axis(levels), id_column="a") as files:
         assert files.ids == {}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_cleaned_rows_have_the_types_of_their_frame(tmp_path: Path, ending: str) -> None:
+    """Files know no categories, no NA, and dates of fewer kinds."""
+    gap = [None if at == 7 else at % 3 for at in range(240)]
+    day = pd.Series(pd.Timestamp("2024-01-01") + pd.to_timedelta(np.arange(240), "D"))
+    levels = pd.CategoricalDtype(["c", "b", "a", "unused"], ordered=True)
+    columns: dict[str, Any] = {
+        "level": pd.Series([*"abc"] * 80, dtype=levels),
+        "number": pd.Categorical(gap),
+        "date": day.astype("datetime64[s]"),
+        "zone": day.dt.tz_localize("Europe/Zurich"),
+        "decimal": [Decimal(at).scaleb(-2) for at in range(240)],
+        "sparse": pd.arrays.SparseArray(np.arange(240) % 9 // 8 * 1.0),
+        "arrow": pd.array(gap, pd.ArrowDtype(pa.int8())),
+        "truth": pd.array([None if at is None else at > 1 for at in gap], "boolean"),
+        "flag": pd.array([True, False] * 120, "boolean"),
+    }
+    texts = [None if at is None else str(at) for at in gap]
+    columns |= {kind: pd.array(gap, kind) for kind in ("UInt8", "Int16", "Float32")}
+    columns |= {f"whole {kind}": pd.array([*range(240)], kind) for kind in ("UInt8", "Int64")}
+    columns |= {kind: pd.array(texts, kind) for kind in ("string[python]", "string[pyarrow]")}
+    plain = frame()[["a", "sick"]].reset_index(drop=True)
+    table = plain.astype({"sick": pd.CategoricalDtype(["yes", "no"])}).assign(**columns)
+    trained = knnoise.train(table, label_column="sick", exclude=[*columns], k=10, **QUIET)
+    kept = table[~trained.label_issues["is_label_issue"]].reset_index(drop=True)
+    dropped = trained.clean(table, tmp_path / f"dropped.{ending}").frame
+    pd.testing.assert_frame_equal(dropped, kept)
+    relabeled = trained.clean(table, tmp_path / f"relabeled.{ending}", "relabel").frame
+    pd.testing.assert_frame_equal(relabeled.drop(columns="sick"), table.drop(columns="sick"))
+    assert relabeled["sick"].dtype == table["sick"].dtype
+
+
+def test_cleaned_whole_numbers_beside_gaps_have_their_bits() -> None:
+    table = pl.from_pandas(frame()[["a", "sick"]]).with_columns(n=pl.Series([None, 7] * 120))
+    table = table.with_columns(pl.col("n").cast(pl.UInt8))
+    options = {"label_column": "sick", "exclude": ["n"], "k": 10, **QUIET}
+    assert knnoise.train(table, **options).clean(table).frame["n"].dtype == "UInt8"
 
 
 def test_ranges_and_periods_of_pandas_are_text() -> None:
