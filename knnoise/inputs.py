@@ -71,7 +71,7 @@ def as_files(
                 (beside := Path(folder) / "beside").mkdir()
                 written = Path(_source(annotations, beside, id_column)[0])
                 annotations = str(written.rename(f"{folder}/{ANNOTATIONS}{written.suffix}"))
-        with _with_room():
+        with _as_table(LABELS), _with_room():
             labels = _labels(labels, Path(folder))
         is_frame = _is_of(source, "pandas") and hasattr(source, "columns")
         rows, types = (source.index, _types(source)) if is_frame else (None, {})
@@ -146,12 +146,22 @@ def _source(source: Any, folder: Path, id_column: str | None) -> tuple[str, str 
     if _is_of(source, "dask") and hasattr(source, "chunks"):
         write_array(source, folder / "array.npy")
         return str(folder / "array.npy"), None
+    if _is_of(source, "polars"):
+        source = source.cast(_narrow())
     if _is_of(source, "polars") and hasattr(source, "sink_parquet"):  # lazy: streamed by itself
         source.sink_parquet(folder / "table.parquet")
         return str(folder / "table.parquet"), None
     table, index = _table(source, id_column)
     write_arrow(table, folder / "table.arrow")
     return str(folder / "table.arrow"), index
+
+
+def _narrow() -> dict[Any, Any]:
+    """Whole numbers of polars that Arrow has not, as those that hold them or fail."""
+    import polars as pl
+
+    wide = {"Int128": pl.Int64, "UInt128": pl.UInt64}
+    return {getattr(pl, name): kind for name, kind in wide.items() if hasattr(pl, name)}
 
 
 def _refuse_dataset(given: Any, what: str) -> None:

@@ -318,6 +318,20 @@ def test_cleaned_whole_numbers_beside_gaps_have_their_bits() -> None:
     assert knnoise.train(table, **options).clean(table).frame["n"].dtype == "UInt8"
 
 
+def test_whole_numbers_of_128_bits_are_read_where_64_hold_them() -> None:
+    numbers = pl.Series("n", range(20)).cast(pl.Int128)
+    table = pl.DataFrame({"a": np.arange(20.0), "n": numbers, "sick": [0, 1] * 10})
+    for given in (table, table.lazy()):
+        with as_files(given) as files:
+            (chunk,) = open_source(files.path, None, "sick").chunks(20)
+        assert chunk.x[:, 1].tolist() == [*range(20)]
+    large = table.with_columns(pl.lit(2**70, dtype=pl.Int128).alias("n"))
+    with pytest.raises(InputError, match="'n'"), as_files(large):
+        pass
+    with pytest.raises(InputError, match=r"labels cannot be read.*128"), as_files(table, numbers):
+        pass
+
+
 def test_ranges_and_periods_of_pandas_are_text() -> None:
     ages = pd.cut([10.0, 40.0, np.nan], [0, 18, 65])
     table = pd.DataFrame({"a": ages, "b": pd.arrays.IntervalArray(ages), "n": [1, 2, 3]})
