@@ -106,7 +106,7 @@ _OPTION = re.compile(
 )
 _PLAIN_VALUE = re.compile(r"'.*|-?\d+(\.\d+)?")
 _BEFORE, _PLAIN = (
-    ("give", "or", "as", "with"),
+    ("give", "or", "as", "with", "use", "take"),
     {"and", "or", "too", "as", "is", "if", "where", "which"},
 )
 """Words before an option with its value, and words after one that are no value."""

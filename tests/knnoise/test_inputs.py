@@ -591,6 +591,7 @@ def test_errors_are_in_words_of_python() -> None:
         "a--b and x -- y stay": "a--b and x -- y stay",
         "named as --id-column (without one `row`)": "named as id_column (without one `row`)",
         "--run s3://a/b: give --parse t=%H:%M": "run='s3://a/b': give parse='t=%H:%M'",
+        "too few; use --noise minmax": "too few; use noise='minmax'",
         "or leave it out with --exclude when": "or leave it out with exclude='when'",
     }
     for typed, plain in said.items():
