@@ -87,10 +87,19 @@ def _check_there(y: Any, what: str, remedy: str) -> None:
     """Raise `ValueError` where a value is masked, or what Python, NumPy and pandas have in place of
     one; scikit-learn compares it with the others."""
     values = y if isinstance(y, np.ndarray) else np.asarray([] if y is None else y, object)
-    looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmT"
+    looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmTf"
     for row, one in enumerate(values.ravel().tolist() if looked_at else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
             raise ValueError(f"{what} of row {row} (from 0) is missing; {remedy}")
+
+
+def _distinct(what: str, values: AnyArray) -> tuple[AnyArray, Int64]:
+    """The values that differ, and (row,) the place of each row's."""
+    try:
+        return np.unique(values, return_inverse=True)
+    except TypeError as error:
+        kinds = " and ".join(sorted({type(one).__name__ for one in values.tolist()}))
+        raise ValueError(f"{what}: {kinds} have no order; give values of one type") from error
 
 
 def _belongs(x: Rows, together: Any) -> Int64:
@@ -99,7 +108,7 @@ def _belongs(x: Rows, together: Any) -> Int64:
     values = column_or_1d(together)
     there = [isinstance(one, str) or str(one) not in _MISSING for one in values.tolist()]
     number = np.arange(len(values))
-    number[there] = len(values) + np.unique(values[there], return_inverse=True)[1]
+    number[there] = len(values) + _distinct("together", values[there])[1]
     if (n_groups := len(np.unique(number))) < FEWEST:
         raise ValueError(f"together: {n_groups} groups are too few, at least {FEWEST} are needed")
     return number
@@ -284,7 +293,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             check_consistent_length(x, groups)
             groups = column_or_1d(groups)
             _check_there(groups, "groups: the value", "give it a name")
-            self.groups_, group = np.unique(groups, return_inverse=True)
+            self.groups_, group = _distinct("groups", groups)
         if len(self.classes_) < 2:
             (one,) = self.classes_.tolist()
             raise ValueError(f"y has one class, {one!r}: nothing to tell apart")

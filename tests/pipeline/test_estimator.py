@@ -474,9 +474,13 @@ def test_qualities_know_whose_labels_they_are(classes: int) -> None:
     np.testing.assert_array_equal(judge.label_quality_, model.label_quality_)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         model.fit(x, given, groups=who[1:])
-    unnamed = [*who[:3], None, *who[4:]]
-    with pytest.raises(ValueError, match=r"groups: the value of row 3 \(from 0\) is missing"):
-        model.fit(x, given, groups=unnamed)
+    for unnamed in ([*who[:3], None, *who[4:]], np.where(np.arange(1500) == 3, np.nan, 1.0)):
+        with pytest.raises(ValueError, match=r"groups: the value of row 3 \(from 0\) is missing"):
+            model.fit(x, given, groups=unnamed)
+    mixed = np.array([1, "a"], object)[y % 2]
+    for option in ("groups", "together"):
+        with pytest.raises(ValueError, match=f"{option}: int and str have no order; give values"):
+            model.fit(x, given, **{option: mixed})
 
 
 def test_cosine_does_not_see_lengths() -> None:
