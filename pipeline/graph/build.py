@@ -10,6 +10,7 @@ from pipeline.arrays import Float32, Int32, Int64
 from pipeline.blocks.sampling import MOST_ANCHORS
 from pipeline.graph.carving import carve
 from pipeline.graph.effort import lists_of_recall
+from pipeline.graph.local_join import GrowingLists, join_all
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
@@ -43,6 +44,8 @@ _ORDER_ROWS = 128
 """Rows that a block is carved into to put near rows next to each other."""
 _TRIED, _TIED = 64, 0.05
 """Rows whose lists tell whether rows tie, and the share of them from which they do."""
+_BEYOND = 8
+"""Places of these lists beyond k: those of the last are found by float32 products."""
 _LONGER = 1.5
 """Lists that pynndescent builds, over k: it finds more of the nearest among more."""
 _EXPONENTS = 30
@@ -155,11 +158,14 @@ def build_lists(
 def _order(x: Float32, params: NeighborParams, threads: Threads) -> Int64:
     """(row,) rows in spatial order; those at one place by lot, where the lists end at many rows of
     one distance, of which a builder takes those that come first."""
+    x, every = of_unit_size(x)[0], np.arange(len(x))
     some = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
-    _, distance = nearest(x[some], x, params.k + 2, threads=threads)  # the row itself is first
+    lists = GrowingLists.none(len(some), params.k + _BEYOND)
+    join_all(x, some, lists, threads)
+    _, distance = rank_lists(x[some], x, lists.index, every, params.k + 1)
     if (distance[:, -1] == distance[:, -2]).mean() < _TIED:
         return spatial_order(x, params.seed, threads)
-    drawn = np.argsort(lots(np.arange(len(x))))
+    drawn = np.argsort(lots(every))
     return drawn[spatial_order(threads.take(x, drawn), params.seed, threads)]
 
 
