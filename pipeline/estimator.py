@@ -87,7 +87,8 @@ def _check_there(y: Any, what: str, remedy: str) -> None:
     """Raise `ValueError` where a value is masked, or what Python, NumPy and pandas have in place of
     one; scikit-learn compares it with the others."""
     values = y if isinstance(y, np.ndarray) else np.asarray([] if y is None else y, object)
-    looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmTf"
+    gaps = values.dtype.kind == "f" and np.isnan(values).any()
+    looked_at = np.ma.isMaskedArray(values) or values.dtype.kind in "OMmT" or gaps
     for row, one in enumerate(values.ravel().tolist() if looked_at else ()):
         if not isinstance(one, str) and str(one) in _MISSING:
             raise ValueError(f"{what} of row {row} (from 0) is missing; {remedy}")
