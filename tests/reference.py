@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -14,9 +15,14 @@ from pipeline.knn.lots import lots
 Lists = list[list[tuple[float, int]]]
 
 
+@cache
+def lot_of(row: int) -> int:
+    return int(lots(np.array([row]))[0])
+
+
 def by_lot(pair: tuple[float, int]) -> tuple[float, int]:
     """What a (distance, row) is sorted by."""
-    return pair[0], int(lots(np.array(pair[1:]))[0])
+    return pair[0], lot_of(pair[1])
 
 
 def distances(a: npt.NDArray[np.float32], b: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
