@@ -9,8 +9,7 @@ import numpy as np
 from pipeline.arrays import Float32, Int32, Int64
 from pipeline.blocks.sampling import MOST_ANCHORS
 from pipeline.graph.carving import carve
-from pipeline.graph.effort import lists_of_recall
-from pipeline.graph.local_join import GrowingLists, join_all
+from pipeline.graph.effort import distances_to_nearest, lists_of_recall
 from pipeline.knn.distance import rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
@@ -44,8 +43,6 @@ _ORDER_ROWS = 128
 """Rows that a block is carved into to put near rows next to each other."""
 _TRIED, _TIED = 64, 0.05
 """Rows whose lists tell whether rows tie, and the share of them from which they do."""
-_BEYOND = 8
-"""Places of these lists beyond k: those of the last are found by float32 products."""
 _LONGER = 1.5
 """Lists that pynndescent builds, over k: it finds more of the nearest among more."""
 _EXPONENTS = 30
@@ -158,14 +155,12 @@ def build_lists(
 def _order(x: Float32, params: NeighborParams, threads: Threads) -> Int64:
     """(row,) rows in spatial order; those at one place by lot, where the lists end at many rows of
     one distance, of which a builder takes those that come first."""
-    x, every = of_unit_size(x)[0], np.arange(len(x))
+    x = of_unit_size(x)[0]
     some = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
-    lists = GrowingLists.none(len(some), params.k + _BEYOND)
-    join_all(x, some, lists, threads)
-    _, distance = rank_lists(x[some], x, lists.index, every, params.k + 1)
+    distance = distances_to_nearest(x, some, params.k + 1, threads)
     if (distance[:, -1] == distance[:, -2]).mean() < _TIED:
         return spatial_order(x, params.seed, threads)
-    drawn = np.argsort(lots(every))
+    drawn = np.argsort(lots(np.arange(len(x))))
     return drawn[spatial_order(threads.take(x, drawn), params.seed, threads)]
 
 

@@ -68,9 +68,7 @@ class Sample:
         """Evenly spread rows of a block in spatial order."""
         size = int(np.clip(_TRIED_SHARE * len(x), *_TRIED))
         rows = np.linspace(0, len(x) - 1, min(size, len(x))).astype(np.int64)
-        lists = GrowingLists.none(len(rows), k + 4 * _SPARE)
-        join_all(x, rows, lists, threads)
-        distance = rank_lists(x[rows], x, lists.index, np.arange(len(x)), k)[1]
+        distance = distances_to_nearest(x, rows, k, threads)
         center = x.mean(axis=0)
         spread = float(np.maximum(x.max(axis=0) - center, center - x.min(axis=0)).max(initial=0.0))
         fine = bool(np.quantile(distance[:, -1], 0.1) < _FINE * spread)
@@ -83,6 +81,14 @@ class Sample:
         place = np.arange(len(x))
         _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
         return row_recall(distance, self.distance[:, :k])
+
+
+def distances_to_nearest(x: Float32, rows: Int64, k: int, threads: Threads) -> Float32:
+    """(row, k) ascending distances of some rows of a block to their nearest others, which are found
+    by float32 products."""
+    lists = GrowingLists.none(len(rows), k + 4 * _SPARE)
+    join_all(x, rows, lists, threads)
+    return rank_lists(x[rows], x, lists.index, np.arange(len(x)), k)[1]
 
 
 def lists_of_recall(

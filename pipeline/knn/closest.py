@@ -28,9 +28,9 @@ def no_keys(n_queries: int, width: int) -> Keys:
     return np.full((n_queries, width), NOTHING)
 
 
-def lists_of(keys: Keys, k: int, order: Int64) -> tuple[Int64, Float32]:
-    """(query, k) rows and distances of (query, width) keys; ABSENT and inf where there are no
-    more. Sorts the keys. ``order`` (row,): rows by lot."""
+def lists_of(keys: Keys, k: int) -> tuple[Int64, Float32]:
+    """(query, k) turns and distances of (query, width) keys; ABSENT and inf where there are no
+    more. Sorts the keys."""
     keys.sort(axis=1)
     near = np.ascontiguousarray(keys[:, :k])
     there = near != NOTHING
@@ -38,8 +38,7 @@ def lists_of(keys: Keys, k: int, order: Int64) -> tuple[Int64, Float32]:
     index = np.full((len(keys), k), ABSENT, np.int64)
     far = np.full((len(keys), k), np.inf, np.float32)
     width = near.shape[1]
-    rows = order.take(words[..., 0], mode="clip")
-    np.copyto(index[:, :width], rows, where=there)
+    np.copyto(index[:, :width], words[..., 0], where=there)
     np.copyto(far[:, :width], words.view(np.float32)[..., 1], where=there)
     return index, far
 

@@ -80,9 +80,9 @@ def nearest(
         limit = most if np.isfinite(most).all() else np.minimum(most, sample.guess(queries))
         again = np.arange(len(queries))
         while len(again):
-            those = queries[again], limit[again], left_out[again]
-            near, far = tiles.closest(*those, k, order, turn)
-            index[start + again], distance[start + again] = near, far
+            near, far = tiles.closest(queries[again], limit[again], left_out[again], k, turn)
+            index[start + again] = np.where(near == ABSENT, ABSENT, order[near])
+            distance[start + again] = far
             low = _squared(far[:, -1]) > limit[again]  # some as far may be beyond it
             again = again[low & (limit[again] < most[again])]
             limit[again] = most[again]
@@ -154,16 +154,10 @@ class _Tiles:
         return own, ((a, with_one @ self.factor[:, a : a + _X_ROWS]) for a in starts)
 
     def closest(
-        self,
-        query: Float32,
-        limit: Float64,
-        left_out: Integers,
-        k: int,
-        order: Int64,
-        turn: Int64,
+        self, query: Float32, limit: Float64, left_out: Integers, k: int, turn: Int64
     ) -> tuple[Int64, Float32]:
-        """The k nearest of each query among all rows up to a squared limit, and some more; rows
-        in order of their lots, and the turn of each (row,)."""
+        """The k nearest of each query among all rows up to a squared limit, and some more, by the
+        turn of each (row,)."""
         own, tiles = self.lower(query)
         most, filled = reach(limit, self.unit, own), np.zeros(len(query), np.int64)
         keys = no_keys(len(query), min(len(self.x), 2 * k + _ROOM))
@@ -173,7 +167,7 @@ class _Tiles:
                 *(query, x, bounds, first, left_out, own, self.unit, k, most, filled),
                 *(turn, keys, *halves(keys)),
             )
-        return lists_of(keys, k, order)
+        return lists_of(keys, k)
 
 
 @dataclass(frozen=True)
