@@ -10,10 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
+from benchmarks.study.bounds import Smoothness, k_n
 from benchmarks.study.pools import reeve_kaban
 from benchmarks.study.results import Results
 from pipeline.decision.threshold import predict, tempered, threshold, vote_table
-from pipeline.noise.bounds import Smoothness, k_n
 from pipeline.noise.extrema import anchor_plan, crossfit, minmax
 from pipeline.simulate import flip
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipeline.noise.bounds import (
+from benchmarks.study.bounds import (
     Margin,
     Smoothness,
     excess_risk_bound,
