@@ -8,7 +8,16 @@ import math
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Float64, Int64, Integers
+from pipeline.arrays import Float32, Float64, Int64, Integers
+from pipeline.knn.exact import nearest
+from pipeline.methods.partial_features import (
+    Preprocessing,
+    density_scaled,
+    least_reach,
+    reach,
+    smoothed,
+    unit_rows,
+)
 from pipeline.methods.partial_labels import AdaptiveParams, Masks
 from pipeline.methods.rknn import GRID, Labels, SizeSelection, best, fold_sums, gains, own_extremes
 from pipeline.noise.annotator_matrices import (
@@ -70,6 +79,26 @@ def consensus_of(
             break
     judged, sums = expect(own, near, weight, labels, skills)
     return judged, sums, skills
+
+
+def preprocess(train: Float32, test: Float32, how: Preprocessing) -> tuple[Float32, Float32]:
+    """Training and test rows by one pipeline, in memory, with exact neighbors.
+
+    All statistics are of the training rows; the neighbors of test rows are searched among the
+    smoothed training rows. ValueError where there are too few training rows.
+    """
+    if len(train) <= max(how.n_smooth, how.n_density):
+        raise ValueError(f"{len(train)} training rows: need more than {how.n_density}")
+    center = None if how.cube_root else train.mean(axis=0, dtype=np.float64)
+    own, others = unit_rows(train, center), np.arange(len(train))
+    near = nearest(own, own, how.n_smooth, exclude=others)
+    own = smoothed(own, own, *near, how.alpha)
+    query = unit_rows(test, center)
+    query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
+    mean = reach(nearest(own, own, how.n_density, exclude=others)[1])
+    least = least_reach(mean)
+    away = reach(nearest(query, own, how.n_density)[1])
+    return density_scaled(own, mean, least), density_scaled(query, away, least)
 
 
 def most_voted(neighbor: Integers, mask: Masks, n_classes: int, sizes: Int64) -> Int64:

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-from benchmarks.study.beside import most_voted, predict_aknn
+from benchmarks.study.beside import most_voted, predict_aknn, preprocess
 from benchmarks.study.data import Absent, load
 from benchmarks.study.pools import bags
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
-from pipeline.methods.partial_features import VISION, preprocess
+from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import (
     C1,
     STOPS,
@@ -82,7 +82,7 @@ class Lists:
         train, test = x[: self.n], x[self.n :]
         self.cluster = KMeans(5, n_init=1, random_state=0).fit_predict(train)
         if prepared:
-            train, test = preprocess(train, test, VISION)
+            train, test = preprocess(train, test, PIPELINES["averaged"])
         self.left_out = np.random.default_rng(1).permutation(self.n)[:LEFT_OUT]
         self.test = nearest(test, train, T)[0]
         self.own = nearest(train[self.left_out], train, T, exclude=self.left_out)[0]

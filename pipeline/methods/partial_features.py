@@ -13,7 +13,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Float32, Float64, Integers
-from pipeline.knn.exact import nearest
 
 
 @dataclass(frozen=True)
@@ -30,10 +29,11 @@ class Preprocessing:
     """neighbors that a row is averaged with"""
 
 
-VISION = Preprocessing(alpha=0.25, n_density=50)
-DESCRIPTORS = Preprocessing(alpha=0.1, n_density=100, cube_root=True)
-PIPELINES = {"averaged": VISION, "averaged-cube-root": DESCRIPTORS}
-"""Both by the name that an option of `train` gives them."""
+PIPELINES = {
+    "averaged": Preprocessing(alpha=0.25, n_density=50),
+    "averaged-cube-root": Preprocessing(alpha=0.1, n_density=100, cube_root=True),
+}
+"""Those of images and of descriptors, by the name that an option of `train` gives them."""
 
 
 def unit_rows(x: Float32, center: Float64 | None) -> Float32:
@@ -88,28 +88,6 @@ def density_scaled(x: Float32, mean: Float64, copies: float) -> Float32:
     """
     scaled: Float32 = (x / np.where(mean > 0, mean, copies)[:, None]).astype(np.float32)
     return scaled
-
-
-def preprocess(
-    train: Float32, test: Float32, how: Preprocessing = VISION
-) -> tuple[Float32, Float32]:
-    """Training and test rows by one pipeline, in memory, with exact neighbors.
-
-    All statistics are of the training rows; the neighbors of test rows are searched among the
-    smoothed training rows. ValueError where there are too few training rows.
-    """
-    if len(train) <= max(how.n_smooth, how.n_density):
-        raise ValueError(f"{len(train)} training rows: need more than {how.n_density}")
-    center = None if how.cube_root else train.mean(axis=0, dtype=np.float64)
-    own, others = unit_rows(train, center), np.arange(len(train))
-    near = nearest(own, own, how.n_smooth, exclude=others)
-    own = smoothed(own, own, *near, how.alpha)
-    query = unit_rows(test, center)
-    query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
-    mean = reach(nearest(own, own, how.n_density, exclude=others)[1])
-    least = least_reach(mean)
-    away = reach(nearest(query, own, how.n_density)[1])
-    return density_scaled(own, mean, least), density_scaled(query, away, least)
 
 
 def _unit(x: Float64) -> Float32:

@@ -14,13 +14,14 @@ import pytest
 from classes import clouds
 from runs import fit, fit_until, results
 
+from benchmarks.study.beside import preprocess
 from flows.cli import main
 from flows.report.content import load_any
 from flows.report.kinds import CandidateReport
 from flows.report.status import status
 from flows.score import score
 from pipeline.knn.exact import nearest
-from pipeline.methods.partial_features import PIPELINES, preprocess
+from pipeline.methods.partial_features import PIPELINES
 from pipeline.methods.partial_labels import AdaptiveParams, pack, predict
 from storage.arrays.groups import read_array
 from storage.errors import InputError, StorageError

@@ -11,15 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from benchmarks.study.beside import most_voted, predict_aknn
+from benchmarks.study.beside import most_voted, predict_aknn, preprocess
 from benchmarks.study.pools import bags
 from pipeline.methods.partial_features import (
-    DESCRIPTORS,
-    VISION,
+    PIPELINES,
     Preprocessing,
     density_scaled,
     least_reach,
-    preprocess,
     reach,
     smoothed,
 )
@@ -248,7 +246,7 @@ def test_bags_follow_their_description() -> None:
     assert 0.5 < noisy[np.arange(len(y)), y].mean() < 0.85
 
 
-@pytest.mark.parametrize("how", [VISION, DESCRIPTORS, Preprocessing(0.4, 7, n_smooth=3)])
+@pytest.mark.parametrize("how", [*PIPELINES.values(), Preprocessing(0.4, 7, n_smooth=3)])
 def test_features_row_by_row(how: Preprocessing) -> None:
     rng = np.random.default_rng(3)
     train, test = rng.normal(1, 2, (150, 5)).astype(np.float32), rng.normal(1, 2, (20, 5))
@@ -285,7 +283,7 @@ def test_features_row_by_row(how: Preprocessing) -> None:
 def test_features_of_copies_are_finite() -> None:
     train = np.repeat(np.random.default_rng(0).normal(size=(4, 3)), 60, axis=0).astype(np.float32)
     train[0] = train.mean(axis=0)
-    for rows in preprocess(train, train[:5]):
+    for rows in preprocess(train, train[:5], PIPELINES["averaged"]):
         assert np.isfinite(rows).all()
 
 
@@ -315,4 +313,6 @@ def test_bad_input_says_what_is_wrong() -> None:
     with pytest.raises(ValueError, match="c1 > 0"):
         AdaptiveParams(c1=0.0)
     with pytest.raises(ValueError, match="training rows"):
-        preprocess(np.zeros((20, 2), np.float32), np.zeros((2, 2), np.float32))
+        preprocess(
+            np.zeros((20, 2), np.float32), np.zeros((2, 2), np.float32), PIPELINES["averaged"]
+        )
