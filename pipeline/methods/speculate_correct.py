@@ -27,7 +27,7 @@ from typing import Literal
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Bools, Float64, Int64, Integers
+from pipeline.arrays import Float64, Int64, Integers
 from pipeline.decision.threshold import predict
 
 SUBSETS = tuple(range(1, 11))
@@ -248,18 +248,6 @@ def sample_block(
     last = neighbor_label[:, -1]
     short = int(((last < 0) | (last >= n_classes)).sum())
     return Counts(weight.reshape(n_classes, n_classes), len(row), per_row * len(row), short)
-
-
-def packed(neighbor_label: Labels, kept: Bools, w: int, absent: int) -> Labels:
-    """(row, w) labels of each row's first w kept neighbors, ``absent`` where there are fewer.
-
-    For pools of which only some rows are labeled, or only some are certified: with those of half
-    of the rows, the threshold may come from the other half. ``kept`` is (row, list) bool.
-    """
-    order = np.argsort(~kept, axis=1, kind="stable")[:, :w]
-    labels = np.take_along_axis(neighbor_label, order, axis=1)
-    labels[~np.take_along_axis(kept, order, axis=1)] = absent
-    return labels
 
 
 @njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]

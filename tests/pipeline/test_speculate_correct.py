@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from reference_speculate import exact_estimate, printed_terms, true_error
 
 from pipeline.arrays import added
-from pipeline.knn.lists import ABSENT
 from pipeline.labels import dtype_of
 from pipeline.methods.speculate_correct import (
     Counts,
@@ -28,7 +27,6 @@ from pipeline.methods.speculate_correct import (
     clean_range,
     epsilon,
     majority,
-    packed,
     sample_block,
     threshold_rules,
 )
@@ -242,16 +240,6 @@ def test_short_lists_widen_the_bound() -> None:
     plain, short = (certify(Counts(weight, 2000, 20_000, s), design, 0.05) for s in (0, 20))
     assert short.half_width > plain.half_width + 20 / 2000
     assert short.estimate == plain.estimate
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 12))
-@settings(deadline=None)
-def test_packed_keeps_the_order_of_the_kept(seed: int, w: int) -> None:
-    rng = np.random.default_rng(seed)
-    label, kept = rng.integers(0, 5, (10, 12)).astype(np.int16), rng.random((10, 12)) < 0.6
-    for found, of, keep in zip(packed(label, kept, w, ABSENT), label, kept, strict=True):
-        want = of[keep][:w].tolist()
-        assert found.tolist() == want + [ABSENT] * (w - len(want))
 
 
 @pytest.mark.parametrize(
