@@ -29,6 +29,7 @@ from numba import njit
 
 from pipeline.arrays import Float64, Int64, Integers
 from pipeline.decision.threshold import predict
+from pipeline.knn.lots import GOLDEN, mixed_one
 
 SUBSETS = tuple(range(1, 11))
 """Numbers of validation subsets (r) that the paper tries."""
@@ -164,7 +165,6 @@ def _steps(design: Design) -> range:
 
 
 _SAMPLES_AT_ONCE = 1 << 18
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # the golden ratio: the increment of SplitMix64
 
 Labels = Integers
 Rule = Callable[[Labels], Labels]
@@ -250,14 +250,6 @@ def sample_block(
     return Counts(weight.reshape(n_classes, n_classes), len(row), per_row * len(row), short)
 
 
-@njit(cache=True, nogil=True, inline="always")  # type: ignore[untyped-decorator]
-def _mixed(z: np.uint64) -> np.uint64:
-    """The output function of SplitMix64 (Steele, Lea & Flood 2014)."""
-    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return z ^ (z >> np.uint64(31))
-
-
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _draw(
     row: Int64,
@@ -277,18 +269,18 @@ def _draw(
     taken, votes = np.empty(r, np.int64), np.empty(k, neighbor_label.dtype)
     filled = 0
     for a in range(len(row)):
-        state = _mixed(_mixed(seed + _STEP) ^ (np.uint64(row[a]) * _STEP))
+        state = mixed_one(mixed_one(seed + GOLDEN) ^ (np.uint64(row[a]) * GOLDEN))
         for _ in range(per_row):
-            state += _STEP
-            bits = _mixed(state)
+            state += GOLDEN
+            bits = mixed_one(state)
             i = np.int64((bits >> np.uint64(32)) * np.uint64(r) >> np.uint64(32))
             withheld = np.int64(bits & np.uint64((1 << i) - 1)) | (1 << i)
             taken[:] = 0
             taken[i] = 1
             outside, cast, j = 0, 0, 0
             while outside < k and j < w and 0 <= neighbor_label[a, j] < n_classes:
-                state += _STEP
-                u = np.float64(_mixed(state) >> np.uint64(11)) * 2.0**-53
+                state += GOLDEN
+                u = np.float64(mixed_one(state) >> np.uint64(11)) * 2.0**-53
                 place = np.int64(u * (n - 1 - j)) - (n - r * m - outside)
                 counts = True
                 if place < 0:
