@@ -36,17 +36,6 @@ class GroupCells(NamedTuple):
     """(cell,) those whose label is suspect"""
 
 
-class Places(NamedTuple):
-    """Where cells lie."""
-
-    group: Int64
-    """(cell,) `n_groups` is nobody"""
-    kind: Int64
-    """(cell,) class; `n_classes` is unsure"""
-    level: Int64
-    """(cell,)"""
-
-
 @dataclass(frozen=True)
 class Layout:
     """How cells are numbered: by group (the last is nobody), by class (one more is "unsure"), by
@@ -81,11 +70,10 @@ class Layout:
         wrong = given.astype(np.int64) != likely
         return _summed(GroupCells(cell, one, wrong.astype(np.int64), suspect.astype(np.int64)))
 
-    def places(self, cells: GroupCells) -> Places:
-        """Group, class and level of each cell."""
+    def places(self, cells: GroupCells) -> tuple[Int64, Int64, Int64]:
+        """(cell,) each: group, `n_groups` for nobody, class, `n_classes` for unsure, and level."""
         above, level = np.divmod(cells.cell, self.n_levels)
-        group, kind = np.divmod(above, self.n_classes + 1)
-        return Places(group, kind, level)
+        return *np.divmod(above, self.n_classes + 1), level
 
 
 def together(parts: Iterable[GroupCells]) -> GroupCells:

@@ -8,7 +8,7 @@ the whole's by as much as the groups differ (empirical Bayes of beta-binomial co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import betaln, gammaincc
@@ -28,8 +28,7 @@ LEAST = 1e-4
 """Of the mean that rates are drawn to."""
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(NamedTuple):
     """Rates of all groups; (group, class) each, NaN where there is no row."""
 
     rows: Float64

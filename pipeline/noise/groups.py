@@ -117,22 +117,6 @@ class Whole:
         return worst(supports) if classes else "unsupported"
 
 
-class _Of:
-    """The rates of one group, (class,) each."""
-
-    def __init__(self, rates: Rates, g: int, total: Float64) -> None:
-        self._total = total
-        self.rows, self.wrong, self.estimate = rates.rows[g], rates.wrong[g], rates.estimate[g]
-        self.low, self.high, self.shrunk = rates.low[g], rates.high[g], rates.shrunk[g]
-
-    def share(self, prior: Float64) -> Float64:
-        """Clean shares of the classes that it has rows of, if its rows are as often nearly certain
-        as the whole's."""
-        there = self.rows > 0
-        shares = prior[there] * self.rows[there] / self._total[there]
-        return np.asarray(shares / max(float(shares.sum()), 1e-12))
-
-
 def group_rates(
     cells: GroupCells,
     layout: Layout,
@@ -171,7 +155,7 @@ def group_rates(
         [table((group,), cells.rows, (n,)), table((group,), cells.suspect, (n,))], axis=1
     )
     groups = [
-        _group(value, counts[g], _Of(rates, g, total), certain, whole)
+        _group(value, counts[g], Rates(*(of[g] for of in rates)), total, certain, whole)
         for g, value in enumerate(values)
     ]
     return Groups(
@@ -201,8 +185,14 @@ def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
     return worst((own, whole))
 
 
-def _group(value: ClassName, counts: Int64, of: _Of, certain: Certain, whole: Whole) -> Group:
-    """One group, its classes by rows; `counts` are rows and suspects."""
+def _group(
+    value: ClassName, counts: Int64, of: Rates, total: Float64, certain: Certain, whole: Whole
+) -> Group:
+    """One group, its classes by rows.
+
+    counts : rows and suspects
+    of : (class,) each, its rates; `total` the nearly certain rows of all groups
+    """
     gap = certain.right - certain.other
     half = (of.high - of.low) / 2.0
     there = np.flatnonzero(of.rows > 0)
@@ -219,7 +209,9 @@ def _group(value: ClassName, counts: Int64, of: _Of, certain: Certain, whole: Wh
         )
         for a in order.tolist()
     ]
-    share = of.share(whole.prior)
+    # Clean shares of its classes, if its rows are as often nearly certain as the whole's.
+    share = whole.prior[there] * of.rows[there] / total[there]
+    share /= max(float(share.sum()), 1e-12)
     mean, drawn = (float(share @ column[there]) for column in (of.estimate, of.shrunk))
     below, above = (
         float(np.linalg.norm(share * (end[there] - of.estimate[there])))
