@@ -160,28 +160,19 @@ def disambiguate(
     return Disambiguation(label, inside, quality)
 
 
-def predict_each(
-    neighbor: Integers, mask: Masks, n_classes: int, margin: float, stops: Int64
-) -> Int64:
-    """(query, stop) int64 answers if no more than ``stops`` (stop,), ascending, neighbors are
-    looked at; arguments as for `predict`, ``margin`` as by `AdaptiveParams.margin`."""
-    label: Int64
-    label, *_ = _adaptive(np.ascontiguousarray(neighbor), mask, n_classes, margin, stops, _ANY)
-    return label
-
-
 def agreement(
     neighbor: Integers, mask: Masks, own: Masks, n_classes: int, margins: Float64, stops: Int64
 ) -> Int64:
-    """(margin, stop) int64 rows whose answer is in their own candidate set; blocks add up.
+    """(margin, stop) int64 rows whose answer is in their own candidate set, by margins as of
+    `AdaptiveParams.margin`, and by most neighbors, ascending; blocks add up.
 
     ``neighbor`` (row, list) leaves the row itself out, ``own`` (row, word) are the rows' sets;
-    rows without a candidate count for nothing. The rest as for `predict_each`.
+    rows without a candidate count for nothing. The rest as for `predict`.
     """
     hits = np.zeros((len(margins), len(stops)), np.int64)
-    row = np.arange(len(own))[:, None]
+    row, near = np.arange(len(own))[:, None], np.ascontiguousarray(neighbor)
     for at, margin in enumerate(margins):
-        answer = predict_each(neighbor, mask, n_classes, float(margin), stops)
+        answer, *_ = _adaptive(near, mask, n_classes, float(margin), stops, _ANY)
         bit = own[row, answer >> 6] >> (answer & 63).astype(np.uint64)
         hits[at] = (bit & np.uint64(1)).sum(axis=0)
     return hits

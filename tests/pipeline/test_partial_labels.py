@@ -28,7 +28,6 @@ from pipeline.methods.partial_labels import (
     disambiguate,
     pack,
     predict,
-    predict_each,
     reordered,
     unpack,
 )
@@ -121,19 +120,6 @@ def test_bits_are_moved_to_the_codes_of_their_classes(seed: int, n_classes: int)
     assert np.array_equal(moved, pack(candidate[:, np.argsort(place)]))
 
 
-@given(SEED, st.integers(2, 12))
-@settings(max_examples=50, deadline=None)
-def test_each_stop_is_a_run_of_its_own(seed: int, n_classes: int) -> None:
-    rng = np.random.default_rng(seed)
-    mask = pack(random_bags(seed, 60, n_classes))
-    neighbor = np.stack([rng.permutation(60)[:40] for _ in range(10)])
-    stops = np.array([1, 2, 5, 17, 40])
-    each = predict_each(neighbor, mask, n_classes, AdaptiveParams(0.3).margin(60, n_classes), stops)
-    for at, stop in enumerate(stops.tolist()):
-        params = AdaptiveParams(0.3, 0.1, stop)
-        assert np.array_equal(predict(neighbor, mask, n_classes, 60, params).label, each[:, at])
-
-
 @given(SEED, st.integers(2, 9))
 @settings(max_examples=40, deadline=None)
 def test_rows_without_candidates_are_passed_over(seed: int, n_classes: int) -> None:
@@ -189,16 +175,13 @@ def test_agreement_counts_hits_and_adds_up(seed: int, n_classes: int) -> None:
     candidate = random_bags(seed, 30, n_classes)
     candidate[3] = False
     neighbor = np.stack([rng.permutation(30)[:20] for _ in range(30)])
-    mask, margins, stops = pack(candidate), np.array([0.5, 1.5]), np.array([3, 20])
+    mask, stops = pack(candidate), np.array([1, 2, 5, 17, 20])
+    margins = np.array([AdaptiveParams(c1).margin(30, n_classes) for c1 in (0.1, 0.3)])
     hits = agreement(neighbor, mask, mask, n_classes, margins, stops)
-    want = [
-        [
-            candidate[np.arange(30), labels].sum()
-            for labels in predict_each(neighbor, mask, n_classes, margin, stops).T
-        ]
-        for margin in margins
-    ]
-    assert hits.tolist() == [[int(v) for v in row] for row in want]
+    for at, c1 in enumerate((0.1, 0.3)):
+        for stop, found in zip(stops.tolist(), hits[at], strict=True):
+            alone = predict(neighbor, mask, n_classes, 30, AdaptiveParams(c1, 0.1, stop)).label
+            assert found == candidate[np.arange(30), alone].sum()
     halves = [
         agreement(neighbor[p], mask, mask[p], n_classes, margins, stops)
         for p in (slice(None, 11), slice(11, None))
