@@ -136,10 +136,8 @@ class Corrections:
         first, last = np.searchsorted(self.row, (start, stop))
         return self.row[first:last], objects(self.values)[self.label[first:last]]
 
-    def codes(
-        self, values: Sequence[Label], n_rows: int
-    ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-        """Rows, and the places (row,) of their labels among the label values of the source.
+    def codes(self, values: Sequence[Label], n_rows: int) -> npt.NDArray[np.int64]:
+        """(row,) places of the labels among the label values of the source.
 
         Raises `InputError` for a row that the source does not have, or a label it has nowhere.
         """
@@ -154,7 +152,7 @@ class Corrections:
                 f"{name}: label {label} of row {self.row[at]:,} occurs nowhere in the source, "
                 f"whose labels are {listed(list(values))}; mend or drop it"
             )
-        return self.row, codes
+        return codes
 
 
 def _check_rows(name: str, row: npt.NDArray[np.int64], n_rows: int, what: str) -> None:

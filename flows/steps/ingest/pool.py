@@ -575,7 +575,7 @@ def _correct(
 ) -> list[str]:
     """Put the labels that somebody checked in place of those given, and keep them in the group
     `corrections`; keys of what was written."""
-    _, code = corrections.codes(values, reading.gaps.until)
+    code = corrections.codes(values, reading.gaps.until)
     which, row = np.concatenate(reading.certain, axis=1)
     code = code[which]
     about = CorrectionsUsed(
