@@ -43,8 +43,6 @@ from pipeline.noise.rates import (
 )
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
-__all__ = ["NoiseRates", "anchor_plan", "crossfit", "minmax"]
-
 Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
