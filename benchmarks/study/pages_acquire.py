@@ -30,7 +30,14 @@ def acquire(rows: Rows, docs: Path) -> None:
         axes.set_title(name, fontsize=9)
         axes.set_xlabel("labels bought")
     panels[0].set_ylabel("test error")
-    panels[-1].legend(frameon=False, fontsize=7)
+    lines = panels[0].get_lines()
+    figure.legend(
+        lines,
+        [line.get_label() for line in lines],
+        frameon=False,
+        loc="outside lower center",
+        ncols=len(lines),
+    )
     save(figure, docs / "bought-labels.png")
     needed = {name: _needed(curves, name, "ours") for name in sets}
     by_chance = {name: _needed(curves, name, "random") for name in sets}
@@ -58,7 +65,7 @@ def acquire(rows: Rows, docs: Path) -> None:
         "evidence says, and it is no better than chance. At 25 labels on Fashion-MNIST it is "
         "behind, as its first labels go to the densest regions, which are not of all classes. "
         "ProbCover had no answer after a minute of processor time on the first pool and is left "
-        "out; empty cells are peers that were not run to their end on a pool.",
+        "out.",
         "## The printed constants",
         f"MARMANN as printed, δ = {study.DELTA}, no budget. Each cell is labeled by the majority "
         "of Q draws and the error estimated from thousands more, so that every label is bought. "
