@@ -25,7 +25,7 @@ from pipeline.noise.extrema import (
     crossfit,
     n_held_out,
 )
-from pipeline.noise.rates import MIXED, NoiseRates, Support, worst, worth
+from pipeline.noise.rates import ALLOWED, MIXED, NoiseRates, Support, worst, worth
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
 
@@ -36,8 +36,9 @@ SAMPLED, OVERLAP, LEAST = 0.6, 0.25, 0.002
 of what other classes can mix in, and a floor (a standard error). Tuned on samples of 1,000 to 5,620
 rows of landsat, optdigits and usps."""
 HIDDEN = 0.6
-"""Part of what other classes have where a class lies that may be mistakes which cluster there; the
-upper end of an entry's interval allows for it."""
+"""Part of what other classes have where a class lies that may be mistakes which cluster there, for
+which the upper end of an entry's interval allows; or, where rows are few, overlap that passes for
+mistakes, for which the lower end does (`_mingled`)."""
 MUTUAL, MEETING = 0.1, 0.05
 """From where on two classes may coincide and not exchange labels: what each has of the other's
 labels beyond those of most others, and the chance of either where the other lies."""
@@ -271,6 +272,18 @@ def _coinciding(fitted: Float64, shared: Float64) -> Float64:
     return np.where(both & (np.maximum(shared, shared.T) > MEETING), beyond, 0.0)
 
 
+def _mingled(
+    fitted: Float64, hidden: Float64, informative: Float64, impurity: Float64, gap: Float64
+) -> Float64:
+    """(c, c) what entries may owe to overlap, which passes for mistakes where rows are few: what is
+    ``hidden`` and, the less a class leads (``gap``), the entry, by verdict as of two classes."""
+    verdicts = map(_verdict, informative.tolist(), impurity.tolist())
+    part = np.array([ALLOWED[one] for one in verdicts]) * FEW / np.maximum(informative, FEW)
+    mingled = part[:, None] * (hidden + fitted * np.minimum(1.0 - gap, 1.0)[:, None])
+    np.fill_diagonal(mingled, 0.0)
+    return np.asarray(mingled)
+
+
 def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) -> Float64:
     """(c, c) half of the 95 % intervals: few labels, and other classes' labels mixed in."""
     size = np.maximum(clean.sum(axis=0), 1.0)
@@ -365,8 +378,9 @@ def _judge(
     shared = _shared(clean)
     half, hidden = _half_widths(fitted, clean, shared, n_rows), HIDDEN * shared
     coinciding = _coinciding(fitted, shared)
-    low = fitted - half - np.diag(hidden.sum(axis=1)) - coinciding
-    high = fitted + half + hidden + np.diag(coinciding.sum(axis=1))
+    overlap = coinciding + _mingled(fitted, hidden, informative, impurity, gap)
+    low = fitted - half - np.diag(hidden.sum(axis=1)) - overlap
+    high = fitted + half + hidden + np.diag(overlap.sum(axis=1))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
     verdicts: list[Support] = ["unsupported"] * n_classes
     placed: list[RegionTest | None] = [None] * n_classes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 
 import numpy as np
@@ -402,6 +403,27 @@ def test_intervals_hold_the_realized_matrix(
         assert (found.matrix <= high).all()
         inside.append(((low <= truth) & (truth <= high)).mean())
         assert found.class_support == ("supported",) * 3
+    assert np.mean(inside) >= 0.9
+
+
+def test_intervals_of_few_rows_allow_for_overlap_that_passes_for_mistakes() -> None:
+    """Clouds that overlap, their labels right, or a fifth of them drawn from all."""
+    inside = []
+    for seed, apart in itertools.product(range(2), (1.2, 2.0)):
+        rng = np.random.default_rng(seed)
+        for n, c, wrong in ((150, 3, 0.0), (150, 3, 0.2), (400, 5, 0.0), (400, 5, 0.2)):
+            center = rng.normal(size=(c, 4))
+            center *= apart / np.linalg.norm(center, axis=1, keepdims=True)
+            y = rng.permutation(np.arange(n) % c)
+            x = (center[y] + rng.normal(size=(n, 4))).astype(np.float32)
+            label = corrupt(y, (1.0 - wrong) * np.eye(c) + wrong / c, seed)
+            rows = np.arange(n)
+            near = np.column_stack([rows, nearest(x, x, n - 1, exclude=rows)[0]])
+            found = transition_matrix(near, label[near], n, c)
+            assert found.interval is not None
+            truth = np.diag(realized(y, label, c))
+            low, high = np.diagonal(found.interval)
+            inside.append(((low <= truth) & (truth <= high)).mean())
     assert np.mean(inside) >= 0.9
 
 
