@@ -16,9 +16,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import expit
+from scipy.special import expit, logit
 
-from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
+from pipeline.arrays import Bools, Float32, Float64, Floating, Int8, Int64, Integers, UInt8
 from pipeline.blocks.logits import (
     LEAST_GAIN,
     LINEAR_GAIN,
@@ -56,6 +56,8 @@ TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
+LEAST = 0.01
+"""The same of chances without a place's mistakes."""
 
 
 @dataclass(frozen=True)
@@ -262,6 +264,15 @@ def odds_around(odds: Float64, smoothed: Float32, reach: Float32, weights: OddsW
     assert weights.reach is not None
     features = _features(odds, smoothed, reach, weights.reach)
     return np.asarray(features @ np.asarray(weights.weight) + weights.bias, np.float64)
+
+
+def without_mistakes(around: Float64, wrong: Float64, apart: Bools) -> Float64:
+    """(row,) the log odds ``around`` rows without what mistakes make them, where classes are told
+    ``apart`` (row,) and labels are ``wrong`` (row, 2) so often."""
+    p0, p1 = wrong[apart].T
+    chance, after = (expit(around[apart]) - p0) / (1.0 - p0 - p1), around.copy()
+    after[apart] = logit(np.clip(chance, LEAST, 1.0 - LEAST))
+    return after
 
 
 def second_pass(around: Float64, given: Integers, own: Float64, weights: OddsWeights) -> Float64:

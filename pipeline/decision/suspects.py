@@ -49,7 +49,14 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
-from pipeline.decision.whose import find_places, of_two, place_of, place_rates, wrong_rates
+from pipeline.decision.whose import (
+    are_apart,
+    find_places,
+    of_two,
+    place_of,
+    place_rates,
+    wrong_rates,
+)
 from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.copies import NO_MATES, Mates
@@ -213,6 +220,8 @@ class _Whose(NamedTuple):
     """(row,), -1 for the whole."""
     rates: Float64
     """(group + 1, class)"""
+    apart: Bools
+    """(group + 1,) places where classes are told apart."""
 
 
 def _whose(
@@ -229,12 +238,12 @@ def _whose(
     known = chance, code, label[sample]
     if group is not None:
         rates = wrong_rates(*known, group[sample], matrix, int(group.max()) + 1)
-        return _Whose(group, rates)
+        return _Whose(group, rates, np.zeros(len(rates), np.bool_))
     places = find_places(dense(x[sample]), *known, matrix)
     if not places:
         return None
     parts = [place_of(places, dense(x[at : at + PORTION])) for at in range(0, len(label), PORTION)]
-    return _Whose(np.concatenate(parts), place_rates(places, matrix))
+    return _Whose(np.concatenate(parts), place_rates(places, matrix), are_apart(places))
 
 
 def suspects_of_two(
@@ -273,7 +282,11 @@ def suspects_of_two(
     whose = None
     if group is not None or (learns and not mates.differ):
         whose = _whose(*of_two(expit(says[sample])), label, sample, by.matrix, x, group)
-    own = odds.own_odds(given, by, None if whose is None else whose.rates[whose.group])
+    wrong = None
+    if whose is not None:
+        wrong = whose.rates[whose.group]
+        says = odds.without_mistakes(says, wrong, whose.apart[whose.group])
+    own = odds.own_odds(given, by, wrong)
     quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)

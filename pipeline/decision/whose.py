@@ -10,6 +10,9 @@ Where nobody says whose labels they are, the places of the feature space where l
 more often stand for groups: leaves of a small tree of the chance that a row's label is wrong. A
 place's rates are the whole's or higher, and only where labels held out are surely likelier by them:
 of overlap a tree makes places, too, and rates below the whole's would hide what is wrong there.
+Of two classes, chances that were fitted to the labels may have a place's mistakes as overlap, by
+which labels are as likely. That classes are told apart there is seen from outside: rows that are
+like those of the place, but in one of the features that bound it, agree in their labels.
 """
 
 from __future__ import annotations
@@ -23,6 +26,7 @@ from typing import NamedTuple
 import numpy as np
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, Integers
+from pipeline.knn.exact import nearest
 from pipeline.noise.segments import Bound, inside, leaves, sample_rows
 
 DRAWN = (5.0, 20.0, 80.0)
@@ -38,6 +42,17 @@ FEWEST = 100
 """Rows of a place at least, or a thirtieth of all."""
 SURE_GAIN = 10.0
 """Nats that labels held out have to be likelier by for places to differ."""
+AROUND, TRIED = 15, (500, 4000)
+"""Rows outside a place that a row of it is compared with; rows of it, and others, that are."""
+AGREE = 1 / 3
+"""Part of a place's labels that contradict those of rows like them, which these may contradict each
+other at most."""
+SURELY = 3.0
+"""Standard errors that a place's rate lies above the whole's."""
+SIMPLER = 2.0
+"""Standard errors by which chances may make a place's labels likelier than its rates do."""
+MOST_TOGETHER = 0.85
+"""Rates of both classes together beyond which labels tell too little."""
 
 
 @dataclass(frozen=True)
@@ -47,6 +62,8 @@ class Place:
     bounds: tuple[Bound, ...]
     wrong: list[float]
     """(class,) P(given another | true)"""
+    apart: bool = False
+    """Whether the classes are told apart there, and chances have its mistakes as overlap."""
 
 
 class Attributed(NamedTuple):
@@ -157,9 +174,64 @@ def find_places(
     if not places:
         return ()
     rates = wrong_rates(chance, code, given, place_of(places, x), matrix, len(places), True)
-    if not (rates > rates[-1]).any():
-        return ()
-    return tuple(replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False))
+    found = [replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False)]
+    if len(matrix) == 2:
+        likely = np.log(np.maximum(after.sum(axis=1), 1e-12))
+        seen = [_seen_from_outside(some, own, likely, one.bounds, rates[-1]) for one in places]
+        found = [
+            one if by is None else replace(one, wrong=by.tolist(), apart=True)
+            for one, by in zip(found, seen, strict=True)
+        ]
+    return tuple(found) if any((np.array(one.wrong) > rates[-1]).any() for one in found) else ()
+
+
+def _seen_from_outside(
+    x: Float32, given: Int64, log: Float64, bounds: tuple[Bound, ...], whole: Float64
+) -> Float64 | None:
+    """(2,) P(given another | true) of two classes in a place, the ``whole``'s or higher, by what
+    rows outside are given that are like its rows in all features but one; None where these do not
+    agree, where chances tell more, or it is not surely higher.
+
+    x, given, log : (row, feature) and (row,) of a sample, and the logarithm of what chances make
+        its labels likely
+    """
+    here = inside(x, bounds)
+    rows, others = (
+        _spread(np.flatnonzero(part), most) for part, most in zip((here, ~here), TRIED, strict=True)
+    )
+    if np.bincount(given[others], minlength=2).min() < AROUND:
+        return None
+    means = [x[others[given[others] == a]].mean(axis=0, dtype=np.float64) for a in (0, 1)]
+    variance = x[others].var(axis=0, dtype=np.float64)
+    by = np.divide(means[1] - means[0], variance, out=np.zeros(x.shape[1]), where=variance > 0)
+    scaled = (x * by).astype(np.float32)
+    fewest, rates = 0.5, None
+    for feature in sorted({bound[0] for bound in bounds}):
+        rest = np.delete(scaled, feature, axis=1)
+        index, _ = nearest(rest[rows], rest[others], AROUND)
+        ones = given[others][index].mean(axis=1)
+        likely = (ones > 0.5).astype(np.int64)
+        wrong = given[rows] != likely
+        count = np.bincount(likely, minlength=2)
+        rate = (np.bincount(likely, wrong, 2) + ROWS * whole) / (count + ROWS)
+        error = np.sqrt(rate * (1.0 - rate) / (count + ROWS))
+        higher = np.where(rate - whole > SURELY * error, rate, whole)
+        more = log[rows] - np.log(np.where(wrong, rate[likely], 1.0 - rate[likely]))
+        if (
+            wrong.mean() < fewest
+            and np.minimum(ones, 1.0 - ones).mean() < AGREE * wrong.mean()
+            and more.sum() <= SIMPLER * more.std() * np.sqrt(len(rows))
+            and (higher > whole).any()
+            and higher.max() < 0.5
+            and higher.sum() < MOST_TOGETHER
+        ):
+            fewest, rates = wrong.mean(), higher
+    return rates
+
+
+def _spread(rows: Int64, most: int) -> Int64:
+    """So many of them at most, evenly."""
+    return rows[:: max(1, -(-len(rows) // most))]
 
 
 def place_of(places: Sequence[Place], x: Float32) -> Int64:
@@ -168,6 +240,11 @@ def place_of(places: Sequence[Place], x: Float32) -> Int64:
     for one, at in enumerate(places):
         place[inside(x, at.bounds)] = one
     return place
+
+
+def are_apart(places: Sequence[Place]) -> Bools:
+    """(place + 1,) whether the classes are told apart in each; of the whole that is not asked."""
+    return np.array([*(one.apart for one in places), False])
 
 
 def place_rates(places: Sequence[Place], matrix: Float64) -> Float64:

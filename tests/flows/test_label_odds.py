@@ -172,6 +172,29 @@ def test_labels_count_less_where_they_are_wrong_more_often(
     assert wrong[model.label_issues_].mean() > 0.95
 
 
+def test_mistakes_of_one_site_are_no_overlap(tmp_path: Path) -> None:
+    """Chances fitted to its labels had them as such, and flags found none; in any blocks, and after
+    an interruption."""
+    rng = np.random.default_rng(0)
+    clean, there = rng.integers(0, 2, N), rng.random(N) < 0.25
+    wrong = there & (rng.random(N) < 0.3)
+    x = rng.normal(size=(N, 6))
+    x[:, 0] += 5.0 * clean
+    source = tmp_path / "site.npz"
+    np.savez(source, X=np.column_stack([x, there]).astype(np.float32), y=clean ^ wrong)
+    options = {"k": None, "block_rows": 600}
+    fit_until("labels", source, tmp_path / "run", **options)
+    fit(source, tmp_path / "run", **options)
+    issues = pd.read_parquet(tmp_path / "run" / "label_issues.parquet").sort_values("row")
+    pool = np.load(source)
+    model = RobustKNeighborsClassifier().fit(pool["X"], pool["y"])
+    for flagged in (issues["is_label_issue"].to_numpy(), model.label_issues_):
+        assert flagged[wrong].mean() > 0.9
+        assert wrong[flagged].mean() > 0.9
+    fit(source, tmp_path / "whole", **options)
+    assert results(tmp_path / "whole") == results(tmp_path / "run")
+
+
 def test_an_error_of_more_rows_than_there_are_is_not_told() -> None:
     unknown = Worth(-10.0, 5.0, 1100.0)
     (many,), (few,) = (predicted_by(unknown, None, n_rows) for n_rows in (3000, 2000))

@@ -37,6 +37,7 @@ from pipeline.decision.odds import (
     smoothed_odds,
     tree_odds,
     weighed_vote,
+    without_mistakes,
 )
 from pipeline.decision.quality import FIT_ROWS, SMOOTHED
 from pipeline.decision.tempering import Worth, worth
@@ -49,7 +50,7 @@ from pipeline.decision.threshold import (
     vote_table,
 )
 from pipeline.decision.votes import counts, extremes_with_self
-from pipeline.decision.whose import of_two
+from pipeline.decision.whose import are_apart, of_two
 from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -306,9 +307,14 @@ def verdicts(at: SourceRows, rates: RateEstimates, second: OddsWeights) -> Array
         else (vote.log_odds(features) >= 0).astype(np.int8)
     )
     by, places = vote.assumed.correction(), second.places
-    wrong = read_wrong(at.pool.run, places, by.matrix)
-    own = own_odds(given, by, None if wrong is None else wrong[group_of(at, places)])
     around = odds_around(features, at.columns["smoothed"], at.columns["reach"], second)
+    rates_of, wrong = read_wrong(at.pool.run, places, by.matrix), None
+    if rates_of is not None:
+        group = group_of(at, places)
+        wrong = rates_of[group]
+        if places:
+            around = without_mistakes(around, wrong, are_apart(places)[group])
+    own = own_odds(given, by, wrong)
     quality = second_pass(around, given, own, second)
     return {
         "predicted_label": predicted,
