@@ -174,18 +174,18 @@ def find_places(
     if not places:
         return ()
     rates = wrong_rates(chance, code, given, place_of(places, x), matrix, len(places), True)
-    found = [replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False)]
+    rated = [replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False)]
     if len(matrix) == 2:
         likely = np.log(np.maximum(after.sum(axis=1), 1e-12))
-        seen = [_seen_from_outside(some, own, likely, one.bounds, rates[-1]) for one in places]
-        found = [
+        by_others = [_rates_by_others(some, own, likely, one.bounds, rates[-1]) for one in places]
+        rated = [
             one if by is None else replace(one, wrong=by.tolist(), apart=True)
-            for one, by in zip(found, seen, strict=True)
+            for one, by in zip(rated, by_others, strict=True)
         ]
-    return tuple(found) if any((np.array(one.wrong) > rates[-1]).any() for one in found) else ()
+    return tuple(rated) if any((np.array(one.wrong) > rates[-1]).any() for one in rated) else ()
 
 
-def _seen_from_outside(
+def _rates_by_others(
     x: Float32, given: Int64, log: Float64, bounds: tuple[Bound, ...], whole: Float64
 ) -> Float64 | None:
     """(2,) P(given another | true) of two classes in a place, the ``whole``'s or higher, by what
