@@ -177,3 +177,13 @@ def test_few_rows_have_no_places() -> None:
     assert find_places(x, chance, code, label, np.full((2, 2), 0.5)) == ()
     assert find_places(x[:0], chance[:0], code[:0], label[:0], np.full((2, 2), 0.5)) == ()
     assert place_of((), x).tolist() == [-1] * 150
+
+
+def test_a_single_feature_leaves_nothing_to_tell_classes_apart_by() -> None:
+    n, matrix = 2000, np.array([[0.99, 0.01], [0.01, 0.99]])
+    rng = np.random.default_rng(0)
+    x = rng.random((n, 1)).astype(np.float32)
+    chance = np.where(x > 0.7, [0.4, 0.6], [0.98, 0.02])
+    label = (rng.random(n) < chance[:, 1]).astype(np.int64)
+    code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
+    assert not are_apart(find_places(x, chance, code, label, matrix)).any()
