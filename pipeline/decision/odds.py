@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit, logit
 
-from pipeline.arrays import Bools, Float32, Float64, Floating, Int8, Int64, Integers, UInt8
+from pipeline.arrays import Float32, Float64, Floating, Int8, Int64, Integers, UInt8
 from pipeline.blocks.logits import (
     LEAST_GAIN,
     LINEAR_GAIN,
@@ -46,7 +46,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.decision.whose import Place, find_places, of_two, own_likelihood
+from pipeline.decision.whose import Place, are_apart, find_places, of_two, own_likelihood
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -266,9 +266,15 @@ def odds_around(odds: Float64, smoothed: Float32, reach: Float32, weights: OddsW
     return np.asarray(features @ np.asarray(weights.weight) + weights.bias, np.float64)
 
 
-def without_mistakes(around: Float64, wrong: Float64, apart: Bools) -> Float64:
-    """(row,) the log odds ``around`` rows without what mistakes make them, where classes are told
-    ``apart`` (row,) and labels are ``wrong`` (row, 2) so often."""
+def without_mistakes(
+    around: Float64, wrong: Float64, places: Sequence[Place], place: Integers
+) -> Float64:
+    """(row,) the log odds ``around`` rows without what mistakes make them in places where classes
+    are told apart; ``place`` (row,) are those of the rows, whose labels are ``wrong`` (row, 2) so
+    often."""
+    if not places:
+        return around
+    apart = are_apart(places)[place]
     p0, p1 = wrong[apart].T
     chance, after = (expit(around[apart]) - p0) / (1.0 - p0 - p1), around.copy()
     after[apart] = logit(np.clip(chance, LEAST, 1.0 - LEAST))

@@ -50,7 +50,7 @@ from pipeline.decision.quality import (
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
 from pipeline.decision.whose import (
-    are_apart,
+    Place,
     find_places,
     of_two,
     place_of,
@@ -220,8 +220,8 @@ class _Whose(NamedTuple):
     """(row,), -1 for the whole."""
     rates: Float64
     """(group + 1, class)"""
-    apart: Bools
-    """(group + 1,) places where classes are told apart."""
+    places: tuple[Place, ...] = ()
+    """Those that groups are, if they are."""
 
 
 def _whose(
@@ -238,12 +238,12 @@ def _whose(
     known = chance, code, label[sample]
     if group is not None:
         rates = wrong_rates(*known, group[sample], matrix, int(group.max()) + 1)
-        return _Whose(group, rates, np.zeros(len(rates), np.bool_))
+        return _Whose(group, rates)
     places = find_places(dense(x[sample]), *known, matrix)
     if not places:
         return None
     parts = [place_of(places, dense(x[at : at + PORTION])) for at in range(0, len(label), PORTION)]
-    return _Whose(np.concatenate(parts), place_rates(places, matrix), are_apart(places))
+    return _Whose(np.concatenate(parts), place_rates(places, matrix), places)
 
 
 def suspects_of_two(
@@ -285,7 +285,7 @@ def suspects_of_two(
     wrong = None
     if whose is not None:
         wrong = whose.rates[whose.group]
-        says = odds.without_mistakes(says, wrong, whose.apart[whose.group])
+        says = odds.without_mistakes(says, wrong, whose.places, whose.group)
     own = odds.own_odds(given, by, wrong)
     quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5

@@ -161,13 +161,14 @@ def find_places(
     x : (row, feature); the others as of ``wrong_rates``
     """
     known = np.flatnonzero((given >= 0) & (given < len(matrix)))
-    known = known[:: -(-len(known) // sample_rows(x.shape[1])) or 1]
+    known = _spread(known, sample_rows(x.shape[1]))
     if len(known) < 2 * FEWEST:
         return ()
     some, slot, own = x[known], np.maximum(code[known], 0), given[known].astype(np.int64)
     after = chance[known] * (code[known] >= 0) * matrix[slot, own[:, None]]
-    right = (after * (slot == own[:, None])).sum(axis=1)
-    wrong = 1.0 - right / np.maximum(after.sum(axis=1), 1e-12)
+    right, likely = (after * (slot == own[:, None])).sum(axis=1), after.sum(axis=1)
+    likely = np.maximum(likely, 1e-12)
+    wrong = 1.0 - right / likely
     doubted = wrong > wrong.mean()
     fewest, least = max(FEWEST, len(known) // 30), 2.0 * math.log(some.size)
     parts = leaves(some, doubted, fewest, least)
@@ -176,50 +177,50 @@ def find_places(
     if not places:
         return ()
     rates = wrong_rates(chance, code, given, place_of(places, x), matrix, len(places), True)
-    rated = [replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False)]
+    by_others: list[Float64 | None] = [None] * len(places)
     if len(matrix) == 2:
-        likely = np.log(np.maximum(after.sum(axis=1), 1e-12))
         by_others = [_rates_by_others(some, own, likely, one.bounds, rates[-1]) for one in places]
-        rated = [
-            one if by is None else replace(one, wrong=by.tolist(), apart=True)
-            for one, by in zip(rated, by_others, strict=True)
-        ]
-    return tuple(rated) if any((np.array(one.wrong) > rates[-1]).any() for one in rated) else ()
+    for at, by in enumerate(by_others):
+        if by is not None:
+            places[at], rates[at] = replace(places[at], apart=True), by
+    if not (rates > rates[-1]).any():
+        return ()
+    return tuple(replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False))
 
 
 def _rates_by_others(
-    x: Float32, given: Int64, log: Float64, bounds: tuple[Bound, ...], whole: Float64
+    x: Float32, given: Int64, likely: Float64, bounds: tuple[Bound, ...], whole: Float64
 ) -> Float64 | None:
     """(2,) P(given another | true) of two classes in a place, the ``whole``'s or higher, by what
     rows outside are given that are like its rows in all features but one; None where these do not
     agree, where chances tell more, or it is not surely higher.
 
-    x, given, log : (row, feature) and (row,) of a sample, and the logarithm of what chances make
-        its labels likely
+    x, given, likely : (row, feature) and (row,) of a sample, and how likely chances make its labels
     """
     here = inside(x, bounds)
     rows, others = (
         _spread(np.flatnonzero(part), most) for part, most in zip((here, ~here), TRIED, strict=True)
     )
-    if x.shape[1] < 2 or np.bincount(given[others], minlength=2).min() < AROUND:
+    label, outside = given[others], x[others]
+    if x.shape[1] < 2 or np.bincount(label, minlength=2).min() < AROUND:
         return None
-    means = [x[others[given[others] == a]].mean(axis=0, dtype=np.float64) for a in (0, 1)]
-    variance = x[others].var(axis=0, dtype=np.float64)
+    means = [outside[label == a].mean(axis=0, dtype=np.float64) for a in (0, 1)]
+    variance = outside.var(axis=0, dtype=np.float64)
     by = np.divide(means[1] - means[0], variance, out=np.zeros(x.shape[1]), where=variance > 0)
     telling = np.argsort(-np.abs(by) * np.sqrt(variance), kind="stable")[:TELLING]
-    scaled = (x * by).astype(np.float32)
+    query, among = ((part * by).astype(np.float32) for part in (x[rows], outside))
     fewest, rates = 0.5, None
     for feature in sorted({bound[0] for bound in bounds}):
-        rest = scaled[:, telling[telling != feature]]
-        index, _ = nearest(rest[rows], rest[others], AROUND)
-        ones = given[others][index].mean(axis=1)
-        likely = (ones > 0.5).astype(np.int64)
-        wrong = given[rows] != likely
-        count = np.bincount(likely, minlength=2)
-        rate = (np.bincount(likely, wrong, 2) + ROWS * whole) / (count + ROWS)
+        rest = telling[telling != feature]
+        index, _ = nearest(query[:, rest], among[:, rest], AROUND)
+        ones = label[index].mean(axis=1)
+        clean = (ones > 0.5).astype(np.int64)
+        wrong = given[rows] != clean
+        count = np.bincount(clean, minlength=2)
+        rate = (np.bincount(clean, wrong, 2) + ROWS * whole) / (count + ROWS)
         error = np.sqrt(rate * (1.0 - rate) / (count + ROWS))
         higher = np.where(rate - whole > SURELY * error, rate, whole)
-        more = log[rows] - np.log(np.where(wrong, rate[likely], 1.0 - rate[likely]))
+        more = np.log(likely[rows]) - np.log(np.where(wrong, rate[clean], 1.0 - rate[clean]))
         if (
             wrong.mean() < fewest
             and np.minimum(ones, 1.0 - ones).mean() < AGREE * wrong.mean()

@@ -273,11 +273,10 @@ def _coinciding(fitted: Float64, shared: Float64) -> Float64:
 
 
 def _mingled(
-    fitted: Float64, hidden: Float64, informative: Float64, impurity: Float64, gap: Float64
+    fitted: Float64, hidden: Float64, informative: Float64, verdicts: list[Support], gap: Float64
 ) -> Float64:
     """(c, c) what entries may owe to overlap, which passes for mistakes where rows are few: what is
     ``hidden`` and, the less a class leads (``gap``), the entry, by verdict as of two classes."""
-    verdicts = map(_verdict, informative.tolist(), impurity.tolist())
     part = np.array([ALLOWED[one] for one in verdicts]) * FEW / np.maximum(informative, FEW)
     mingled = part[:, None] * (hidden + fitted * np.minimum(1.0 - gap, 1.0)[:, None])
     np.fill_diagonal(mingled, 0.0)
@@ -378,7 +377,8 @@ def _judge(
     shared = _shared(clean)
     half, hidden = _half_widths(fitted, clean, shared, n_rows), HIDDEN * shared
     coinciding = _coinciding(fitted, shared)
-    overlap = coinciding + _mingled(fitted, hidden, informative, impurity, gap)
+    alone = list(map(_verdict, informative.tolist(), impurity.tolist()))
+    overlap = coinciding + _mingled(fitted, hidden, informative, alone, gap)
     low = fitted - half - np.diag(hidden.sum(axis=1)) - overlap
     high = fitted + half + hidden + np.diag(overlap.sum(axis=1))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
@@ -386,7 +386,7 @@ def _judge(
     placed: list[RegionTest | None] = [None] * n_classes
     varies = []
     for at, code in enumerate(observed.tolist()):
-        verdicts[code] = _verdict(float(informative[at]), float(impurity[at]))
+        verdicts[code] = alone[at]
         test = placed[code] = tests[at] if tests else None
         doubtful = bool(coinciding[at].any())
         if test is not None and test.disagree:

@@ -50,7 +50,7 @@ from pipeline.decision.threshold import (
     vote_table,
 )
 from pipeline.decision.votes import counts, extremes_with_self
-from pipeline.decision.whose import are_apart, of_two
+from pipeline.decision.whose import of_two
 from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -312,8 +312,7 @@ def verdicts(at: SourceRows, rates: RateEstimates, second: OddsWeights) -> Array
     if rates_of is not None:
         group = group_of(at, places)
         wrong = rates_of[group]
-        if places:
-            around = without_mistakes(around, wrong, are_apart(places)[group])
+        around = without_mistakes(around, wrong, places, group)
     own = own_odds(given, by, wrong)
     quality = second_pass(around, given, own, second)
     return {
