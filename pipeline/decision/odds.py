@@ -46,7 +46,8 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted
 from pipeline.decision.votes import counts
-from pipeline.decision.whose import Place, are_apart, find_places, of_two, own_likelihood
+from pipeline.decision.where import find_places
+from pipeline.decision.whose import Place, Whose, of_two
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -56,8 +57,6 @@ TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
-LEAST = 0.01
-"""The same of chances without a place's mistakes."""
 
 
 @dataclass(frozen=True)
@@ -266,18 +265,12 @@ def odds_around(odds: Float64, smoothed: Float32, reach: Float32, weights: OddsW
     return np.asarray(features @ np.asarray(weights.weight) + weights.bias, np.float64)
 
 
-def without_mistakes(
-    around: Float64, wrong: Float64, places: Sequence[Place], place: Integers
-) -> Float64:
-    """(row,) the log odds ``around`` rows without what mistakes make them in places where classes
-    are told apart; ``place`` (row,) are those of the rows, whose labels are ``wrong`` (row, 2) so
-    often."""
-    if not places:
-        return around
-    apart = are_apart(places)[place]
-    p0, p1 = wrong[apart].T
-    chance, after = (expit(around[apart]) - p0) / (1.0 - p0 - p1), around.copy()
-    after[apart] = logit(np.clip(chance, LEAST, 1.0 - LEAST))
+def without_mistakes(around: Float64, whose: Whose) -> Float64:
+    """(row,) the log odds ``around`` rows without what mistakes make them where classes are told
+    apart."""
+    apart, after = whose.apart(), around.copy()
+    chance = whose.take(apart).cleaned(*of_two(expit(around[apart])))
+    after[apart] = logit(chance[:, 1])
     return after
 
 
@@ -296,13 +289,13 @@ def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: Reach) ->
     return np.column_stack([odds, smoothed, far, far * smoothed])
 
 
-def own_odds(given: Integers, by: Correction, wrong: Float64 | None = None) -> Float64:
+def own_odds(given: Integers, by: Correction, whose: Whose | None = None) -> Float64:
     """(row,) what the row's own label adds to the log odds of class 1; by how often those who gave
-    the labels are ``wrong`` about each class, (row, 2), where that is known."""
+    the labels are wrong, where that is known."""
     label = given.astype(np.int64)
-    if wrong is None:
+    if whose is None:
         return np.asarray(np.log(by.matrix[1] / by.matrix[0])[label], np.float64)
-    likely = own_likelihood(of_two(label)[1], label, by.matrix, wrong)
+    likely = whose.likelihood(of_two(label)[1], label, by.matrix)
     return np.asarray(np.log(likely[:, 1] / likely[:, 0]), np.float64)
 
 

@@ -42,7 +42,7 @@ from pipeline.decision.class_votes import (
     class_votes,
     vote_sizes,
 )
-from pipeline.decision.whose import Place, own_likelihood
+from pipeline.decision.whose import Place, Whose
 from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
@@ -488,25 +488,24 @@ def among_candidates(chances: Chances) -> Float64:
 
 
 def with_own_label(
-    chances: Chances, votes: ClassVotes, by: Correction, wrong: Float64 | None = None
+    chances: Chances, votes: ClassVotes, by: Correction, whose: Whose | None = None
 ) -> Chances:
     """The same after the row's own given label is taken for evidence, by Bayes' rule; by how often
-    those who gave the labels are ``wrong`` about each candidate, (row, candidate), where that is
-    known."""
-    both = _both(chances, votes, by, wrong)
+    those who gave the labels are wrong, where that is known."""
+    both = _both(chances, votes, by, whose)
     total = both.chance.sum(axis=1) + both.rest
     return Chances(both.chance / total[:, None], both.rest / total)
 
 
 def _both(
-    chances: Chances, votes: ClassVotes, by: Correction, wrong: Float64 | None = None
+    chances: Chances, votes: ClassVotes, by: Correction, whose: Whose | None = None
 ) -> Chances:
     """Chances of the clean class and of the row's own given label together."""
     row, known, code = np.arange(len(votes.own)), votes.own != NONE, np.maximum(votes.code, 0)
     label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
     likely = by.matrix[code, label[:, None]]
-    if wrong is not None:
-        likely = own_likelihood(code, label, by.matrix, wrong)
+    if whose is not None:
+        likely = whose.likelihood(code, label, by.matrix)
     likely = np.where(known[:, None], likely, 1.0)
     rest = chances.rest * np.where(known, by.elsewhere[label], 1.0)
     return Chances(chances.chance * likely, rest)

@@ -8,8 +8,8 @@ sample of rows. Rows of a block can be given in any order and in any portions. O
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
@@ -49,14 +49,8 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts, k_grid
-from pipeline.decision.whose import (
-    Place,
-    find_places,
-    of_two,
-    place_of,
-    place_rates,
-    wrong_rates,
-)
+from pipeline.decision.where import find_places, place_of, place_rates
+from pipeline.decision.whose import Whose, of_two, wrong_rates
 from pipeline.knn.rows import dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.copies import NO_MATES, Mates
@@ -111,12 +105,14 @@ def second_pass(
     votes: ClassVotes,
     by: Correction,
     weights: Weights,
-    wrong: Float64 | None = None,
+    whose: Whose | None = None,
 ) -> Suspects:
     """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``; by how
-    often those who gave them are ``wrong``, as ``with_own_label`` has it."""
+    often those who gave them are wrong, where that is known."""
     before = chances(features, votes.code, weights, reach)
-    after = with_own_label(before, votes, by, wrong)
+    if whose is not None:
+        before = replace(before, chance=whose.cleaned(before.chance, votes.code))
+    after = with_own_label(before, votes, by, whose)
     return judge(averaged(before, after, weights.mistaken), votes)
 
 
@@ -197,11 +193,8 @@ def suspects_of(
         whose = _whose(*known, sample, by.matrix, x, group)
 
     def judged_of(rows: slice) -> Suspects:
-        some = votes.take(rows)
-        wrong = None
-        if whose is not None:
-            wrong = whose.rates[whose.group[rows, None], np.maximum(some.code, 0)]
-        return second_pass(features(rows), reach[rows], some, by, second, wrong)
+        there = None if whose is None else whose.take(rows)
+        return second_pass(features(rows), reach[rows], votes.take(rows), by, second, there)
 
     judged = [judged_of(rows) for rows in portions]
     suspects = Suspects(
@@ -213,17 +206,6 @@ def suspects_of(
     return suspects, first, forests
 
 
-class _Whose(NamedTuple):
-    """Whose labels those of a pool are, or where they lie, and how often each is wrong."""
-
-    group: Int64
-    """(row,), -1 for the whole."""
-    rates: Float64
-    """(group + 1, class)"""
-    places: tuple[Place, ...] = ()
-    """Those that groups are, if they are."""
-
-
 def _whose(
     chance: Float64,
     code: Int32,
@@ -232,18 +214,18 @@ def _whose(
     matrix: Float64,
     x: Any,
     group: Int64 | None,
-) -> _Whose | None:
+) -> Whose | None:
     """By chances and codes of a sample's rows, and labels of all; the places of ``x`` where groups
     are not known; None where there are none."""
     known = chance, code, label[sample]
     if group is not None:
         rates = wrong_rates(*known, group[sample], matrix, int(group.max()) + 1)
-        return _Whose(group, rates)
+        return Whose(group, rates)
     places = find_places(dense(x[sample]), *known, matrix)
     if not places:
         return None
     parts = [place_of(places, dense(x[at : at + PORTION])) for at in range(0, len(label), PORTION)]
-    return _Whose(np.concatenate(parts), place_rates(places, matrix), places)
+    return Whose(np.concatenate(parts), place_rates(places, matrix), places)
 
 
 def suspects_of_two(
@@ -282,11 +264,9 @@ def suspects_of_two(
     whose = None
     if group is not None or (learns and not mates.differ):
         whose = _whose(*of_two(expit(says[sample])), label, sample, by.matrix, x, group)
-    wrong = None
     if whose is not None:
-        wrong = whose.rates[whose.group]
-        says = odds.without_mistakes(says, wrong, whose.places, whose.group)
-    own = odds.own_odds(given, by, wrong)
+        says = odds.without_mistakes(says, whose)
+    own = odds.own_odds(given, by, whose)
     quality = odds.second_pass(says, given, own, second)
     issue = quality < 0.5
     likely = np.where(issue, 1 - given, given).astype(np.int32)

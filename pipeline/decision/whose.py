@@ -6,55 +6,32 @@ are found by expectation and maximization (Dawid & Skene 1979, of one label a ro
 to the whole's as far as labels held out ask for it: where classes overlap, groups that do not
 differ look as if they did.
 
-Where nobody says whose labels they are, the places of the feature space where labels look wrong
-more often stand for groups: leaves of a small tree of the chance that a row's label is wrong. A
-place's rates are the whole's or higher, and only where labels held out are surely likelier by them:
-of overlap a tree makes places, too, and rates below the whole's would hide what is wrong there.
-Of two classes, chances that were fitted to the labels may have a place's mistakes as overlap, by
-which labels are as likely. That classes are told apart there is seen from outside: rows that are
-like those of the place, but in one of the features that bound it, agree in their labels.
+Where nobody says whose labels they are, places stand for groups (``where``).
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
 
-from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int32, Int64, Integers
-from pipeline.knn.exact import nearest
-from pipeline.noise.segments import Bound, inside, leaves, sample_rows
+from pipeline.arrays import AnyArray, Bools, Float64, Int32, Int64, Integers
+from pipeline.noise.segments import Bound
 
 DRAWN = (5.0, 20.0, 80.0)
 """Mistakes, as the whole's rates expect them, that may draw a group's rate to the whole's."""
 ROWS = 4.0
 """Rows of a class for each of them that draw a group's rate there to its rate in all."""
 ROUNDS = 30
+LEAST = 0.01
+"""Chance of all other classes together, at least, after a place's mistakes are taken out."""
 LEAST_GAIN = 1.0
 """Nats that labels held out have to be likelier by, all together, for groups to differ."""
 MOST = 0.95
 """Rate at which a group may be wrong."""
-FEWEST = 100
-"""Rows of a place at least, or a thirtieth of all."""
 SURE_GAIN = 10.0
 """Nats that labels held out have to be likelier by for places to differ."""
-AROUND, TRIED = 15, (500, 4000)
-"""Rows outside a place that a row of it is compared with; rows of it, and others, that are."""
-TELLING = 50
-"""Features by which they are, at most: those that tell most of the labels."""
-AGREE = 1 / 3
-"""Part of a place's labels that contradict those of rows like them, which these may contradict each
-other at most."""
-SURELY = 3.0
-"""Standard errors that a place's rate lies above the whole's."""
-SIMPLER = 2.0
-"""Standard errors by which chances may make a place's labels likelier than its rates do."""
-MOST_TOGETHER = 0.85
-"""Rates of both classes together beyond which labels tell too little."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +41,52 @@ class Place:
     bounds: tuple[Bound, ...]
     wrong: list[float]
     """(class,) P(given another | true)"""
-    apart: bool = False
-    """Whether the classes are told apart there, and chances have its mistakes as overlap."""
+    matrix: list[list[float]] = field(default_factory=list)
+    """(class, class) P(given | true) where rows outside tell the classes apart, and chances take
+    the place's mistakes for overlap; empty elsewhere."""
+
+
+class Whose(NamedTuple):
+    """Whose labels some rows have, or in which place they lie, and how often each is wrong."""
+
+    group: Integers
+    """(row,) -1 for nobody's, or no place."""
+    rates: Float64
+    """(group + 1, class) P(given another | true), the whole's last."""
+    places: tuple[Place, ...] = ()
+    """What groups are, where they are places."""
+
+    def take(self, rows: Bools | Int64 | slice) -> Whose:
+        return self._replace(group=self.group[rows])
+
+    def apart(self) -> Bools:
+        """(row,) whether chances take mistakes for overlap."""
+        return np.isin(self.group, [at for at, one in enumerate(self.places) if one.matrix])
+
+    def likelihood(self, code: Int32, given: Integers, matrix: Float64) -> Float64:
+        """(row, candidate) of the rows' own labels, by the whole's matrix where a group has none of
+        its own."""
+        likely = own_likelihood(code, given, matrix, self.rates[self.group[:, None], code])
+        for at, one in enumerate(self.places):
+            if one.matrix:
+                rows = self.group == at
+                likely[rows] = np.array(one.matrix)[code[rows], given[rows, None]]
+        return likely
+
+    def cleaned(self, chance: Float64, code: Int32) -> Float64:
+        """(row, candidate) chances without the mistakes that they take for overlap."""
+        c, after = self.rates.shape[1], chance.copy()
+        for at, one in enumerate(self.places):
+            rows = np.flatnonzero(self.group == at)
+            if one.matrix and len(rows):
+                of, there, slot = chance[rows], code[rows] >= 0, np.maximum(code[rows], 0)
+                cell = np.arange(len(rows))[:, None] * c + slot
+                of_class = np.bincount(cell.ravel(), (of * there).ravel(), len(rows) * c)
+                clean = np.linalg.solve(np.array(one.matrix).T, of_class.reshape(-1, c).T)
+                least = LEAST / np.maximum(there.sum(axis=1, keepdims=True) - 1, 1)
+                clean = np.maximum(np.take_along_axis(clean.T, slot, axis=1), least) * there
+                after[rows] = clean * (of.sum(axis=1) / clean.sum(axis=1))[:, None]
+        return after
 
 
 class Attributed(NamedTuple):
@@ -151,109 +172,6 @@ def _likeliest(rows: Attributed, matrix: Float64, rates: Float64, drawn: float) 
         toward = np.minimum(times[:, None] * whole, MOST)
         rates = np.minimum((wrong + ROWS * drawn * toward) / (total + ROWS * drawn), MOST)
     return rates
-
-
-def find_places(
-    x: Float32, chance: Float64, code: Int32, given: Integers, matrix: Float64
-) -> tuple[Place, ...]:
-    """The places of a sample whose labels are wrong more often; none where nothing is sure.
-
-    x : (row, feature); the others as of ``wrong_rates``
-    """
-    known = np.flatnonzero((given >= 0) & (given < len(matrix)))
-    known = _spread(known, sample_rows(x.shape[1]))
-    if len(known) < 2 * FEWEST:
-        return ()
-    some, slot, own = x[known], np.maximum(code[known], 0), given[known].astype(np.int64)
-    after = chance[known] * (code[known] >= 0) * matrix[slot, own[:, None]]
-    right, likely = (after * (slot == own[:, None])).sum(axis=1), after.sum(axis=1)
-    likely = np.maximum(likely, 1e-12)
-    wrong = 1.0 - right / likely
-    doubted = wrong > wrong.mean()
-    fewest, least = max(FEWEST, len(known) // 30), 2.0 * math.log(some.size)
-    parts = leaves(some, doubted, fewest, least)
-    often = [doubted[inside(some, bounds)].mean() > doubted.mean() for bounds in parts]
-    places = [Place(bounds, []) for bounds in itertools.compress(parts, often)]
-    if not places:
-        return ()
-    rates = wrong_rates(chance, code, given, place_of(places, x), matrix, len(places), True)
-    by_others: list[Float64 | None] = [None] * len(places)
-    if len(matrix) == 2:
-        by_others = [_rates_by_others(some, own, likely, one.bounds, rates[-1]) for one in places]
-    for at, by in enumerate(by_others):
-        if by is not None:
-            places[at], rates[at] = replace(places[at], apart=True), by
-    if not (rates > rates[-1]).any():
-        return ()
-    return tuple(replace(one, wrong=of.tolist()) for one, of in zip(places, rates, strict=False))
-
-
-def _rates_by_others(
-    x: Float32, given: Int64, likely: Float64, bounds: tuple[Bound, ...], whole: Float64
-) -> Float64 | None:
-    """(2,) P(given another | true) of two classes in a place, the ``whole``'s or higher, by what
-    rows outside are given that are like its rows in all features but one; None where these do not
-    agree, where chances tell more, or it is not surely higher.
-
-    x, given, likely : (row, feature) and (row,) of a sample, and how likely chances make its labels
-    """
-    here = inside(x, bounds)
-    rows, others = (
-        _spread(np.flatnonzero(part), most) for part, most in zip((here, ~here), TRIED, strict=True)
-    )
-    label, outside = given[others], x[others]
-    if x.shape[1] < 2 or np.bincount(label, minlength=2).min() < AROUND:
-        return None
-    means = [outside[label == a].mean(axis=0, dtype=np.float64) for a in (0, 1)]
-    variance = outside.var(axis=0, dtype=np.float64)
-    by = np.divide(means[1] - means[0], variance, out=np.zeros(x.shape[1]), where=variance > 0)
-    telling = np.argsort(-np.abs(by) * np.sqrt(variance), kind="stable")[:TELLING]
-    query, among = ((part * by).astype(np.float32) for part in (x[rows], outside))
-    fewest, rates = 0.5, None
-    for feature in sorted({bound[0] for bound in bounds}):
-        rest = telling[telling != feature]
-        index, _ = nearest(query[:, rest], among[:, rest], AROUND)
-        ones = label[index].mean(axis=1)
-        clean = (ones > 0.5).astype(np.int64)
-        wrong = given[rows] != clean
-        count = np.bincount(clean, minlength=2)
-        rate = (np.bincount(clean, wrong, 2) + ROWS * whole) / (count + ROWS)
-        error = np.sqrt(rate * (1.0 - rate) / (count + ROWS))
-        higher = np.where(rate - whole > SURELY * error, rate, whole)
-        more = np.log(likely[rows]) - np.log(np.where(wrong, rate[clean], 1.0 - rate[clean]))
-        if (
-            wrong.mean() < fewest
-            and np.minimum(ones, 1.0 - ones).mean() < AGREE * wrong.mean()
-            and more.sum() <= SIMPLER * more.std() * np.sqrt(len(rows))
-            and (higher > whole).any()
-            and higher.max() < 0.5
-            and higher.sum() < MOST_TOGETHER
-        ):
-            fewest, rates = wrong.mean(), higher
-    return rates
-
-
-def _spread(rows: Int64, most: int) -> Int64:
-    """So many of them at most, evenly."""
-    return rows[:: max(1, -(-len(rows) // most))]
-
-
-def place_of(places: Sequence[Place], x: Float32) -> Int64:
-    """(row,) the place that features (row, feature) are in, -1 for none."""
-    place = np.full(len(x), -1)
-    for one, at in enumerate(places):
-        place[inside(x, at.bounds)] = one
-    return place
-
-
-def are_apart(places: Sequence[Place]) -> Bools:
-    """(place + 1,) whether the classes are told apart in each; of the whole that is not asked."""
-    return np.array([*(one.apart for one in places), False])
-
-
-def place_rates(places: Sequence[Place], matrix: Float64) -> Float64:
-    """(place + 1, class) P(given another | true) of each place, and of the whole."""
-    return np.array([*(place.wrong for place in places), 1.0 - np.diag(matrix)])
 
 
 def of_two(one: AnyArray) -> tuple[Float64, Int32]:

@@ -172,16 +172,19 @@ def test_labels_count_less_where_they_are_wrong_more_often(
     assert wrong[model.label_issues_].mean() > 0.95
 
 
-def test_mistakes_of_one_site_are_no_overlap(tmp_path: Path) -> None:
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_mistakes_of_one_site_are_no_overlap(tmp_path: Path, n_classes: int) -> None:
     """Chances fitted to its labels had them as such, and flags found none; in any blocks, and after
     an interruption."""
     rng = np.random.default_rng(0)
-    clean, there = rng.integers(0, 2, N), rng.random(N) < 0.25
+    clean, there = rng.integers(0, n_classes, N), rng.random(N) < 0.25
     wrong = there & (rng.random(N) < 0.3)
     x = rng.normal(size=(N, 6))
     x[:, 0] += 5.0 * clean
     source = tmp_path / "site.npz"
-    np.savez(source, X=np.column_stack([x, there]).astype(np.float32), y=clean ^ wrong)
+    np.savez(
+        source, X=np.column_stack([x, there]).astype(np.float32), y=(clean + wrong) % n_classes
+    )
     options = {"k": None, "block_rows": 600}
     fit_until("labels", source, tmp_path / "run", **options)
     fit(source, tmp_path / "run", **options)

@@ -14,11 +14,7 @@ from pipeline.decision.whose import (
     ROWS,
     Attributed,
     _likeliest,
-    are_apart,
-    find_places,
     own_likelihood,
-    place_of,
-    place_rates,
     wrong_rates,
 )
 
@@ -106,84 +102,3 @@ def test_rates_are_those_of_loops_over_rows(rng: np.random.Generator, drawn: flo
             toward = np.minimum(times * whole, 0.95)
             expected[g] = (wrong[g] + ROWS * drawn * toward) / (total[g] + ROWS * drawn)
     assert np.allclose(_likeliest(rows, matrix, rates, drawn), expected)
-
-
-def test_a_place_of_wrong_labels_is_found_by_its_bounds() -> None:
-    """And nothing where labels are wrong alike, however classes overlap in a part of the space."""
-    matrix, n = np.array([[0.9, 0.1], [0.1, 0.9]]), 4000
-    alike = 0
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        x = rng.random((n, 3)).astype(np.float32)
-        sure = np.where(x[:, 0] > 0.7, 0.6, 0.98)
-        clean, there = rng.integers(0, 2, n), (x[:, 1] > 0.6) & (x[:, 2] <= 0.5)
-        says = np.where(rng.random(n) < sure, clean, 1 - clean)
-        chance = np.where(np.arange(2) == says[:, None], sure[:, None], 1.0 - sure[:, None])
-        code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
-        draws = rng.random(n)
-        even, uneven = (clean ^ (draws < p) for p in (0.1, np.where(there, 0.4, 0.05)))
-        alike += find_places(x, chance, code, even, matrix) == ()
-        unlabeled = np.where(np.arange(n) < 100, -1, uneven)
-        places = find_places(x, chance, code, unlabeled, matrix)
-        inside, rates = place_of(places, x), place_rates(places, matrix)
-        assert np.allclose(rates[-1], 0.1)
-        assert (rates >= rates[-1]).all()
-        raised = rates[inside].max(axis=1) > 0.2
-        assert (raised == there).mean() > 0.9
-        assert np.abs(rates[inside[there & raised]] - 0.4).max() < 0.12
-    assert alike == 10
-
-
-def test_mistakes_that_chances_have_as_overlap_are_seen_from_outside() -> None:
-    """Chances that were fitted to the labels of a place leave nothing to explain there."""
-    matrix, n = np.array([[0.99, 0.01], [0.01, 0.99]]), 3000
-    for seed in range(10):
-        rng = np.random.default_rng(seed)
-        clean, there = rng.integers(0, 2, n), rng.random(n) < 0.2
-        rates = np.where(there[:, None], rng.uniform(0.2, 0.4, 2) * [1.0, seed % 2], 0.01)
-        x = np.column_stack([rng.normal(size=(n, 3)) + 5.0 * clean[:, None], there])
-        label = clean ^ (rng.random(n) < rates[np.arange(n), clean])
-        chance = (
-            np.eye(2)[clean] * (1.0 - rates)
-            + np.eye(2)[1 - clean] * rates[np.arange(n), clean, None]
-        )
-        chance = np.clip(chance + 0.02 * rng.normal(size=(n, 1)) * [1.0, -1.0], 0.01, 0.99)
-        code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
-        places = find_places(x.astype(np.float32), chance, code, label, matrix)
-        inside, apart = place_of(places, x.astype(np.float32)), are_apart(places)
-        assert (apart[inside] == there)[clean == 0].mean() > 0.9  # of the other some are right
-        told = place_rates(places, matrix)[inside[there], clean[there]]
-        assert np.abs(told - rates[there, clean[there]]).mean() < 0.06
-
-
-@given(rng=generators(), width=st.floats(0.3, 3.0))
-def test_where_one_class_changes_into_the_other_they_are_not_told_apart(
-    rng: np.random.Generator, width: float
-) -> None:
-    n, code = 2000, np.tile(np.arange(2, dtype=np.int32), (2000, 1))
-    x = rng.normal(size=(n, 3)).astype(np.float32)
-    one = 1.0 / (1.0 + np.exp(-width * np.clip(x[:, 0], -2.0, 2.0)))
-    label = (rng.random(n) < one).astype(np.int64)
-    chance = np.column_stack([1.0 - one, one])
-    places = find_places(x, chance, code, label, np.array([[0.95, 0.05], [0.05, 0.95]]))
-    assert not are_apart(places).any()
-
-
-def test_few_rows_have_no_places() -> None:
-    rng = np.random.default_rng(0)
-    x = rng.random((150, 2)).astype(np.float32)
-    code = np.tile(np.arange(2, dtype=np.int32), (150, 1))
-    chance, label = np.full((150, 2), 0.5), (x[:, 0] > 0.5).astype(np.int64)
-    assert find_places(x, chance, code, label, np.full((2, 2), 0.5)) == ()
-    assert find_places(x[:0], chance[:0], code[:0], label[:0], np.full((2, 2), 0.5)) == ()
-    assert place_of((), x).tolist() == [-1] * 150
-
-
-def test_a_single_feature_leaves_nothing_to_tell_classes_apart_by() -> None:
-    n, matrix = 2000, np.array([[0.99, 0.01], [0.01, 0.99]])
-    rng = np.random.default_rng(0)
-    x = rng.random((n, 1)).astype(np.float32)
-    chance = np.where(x > 0.7, [0.4, 0.6], [0.98, 0.02])
-    label = (rng.random(n) < chance[:, 1]).astype(np.int64)
-    code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
-    assert not are_apart(find_places(x, chance, code, label, matrix)).any()

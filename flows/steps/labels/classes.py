@@ -65,7 +65,7 @@ from pipeline.decision.tempering import (
     softened,
     worth,
 )
-from pipeline.decision.whose import Place
+from pipeline.decision.whose import Place, Whose
 from pipeline.knn.lists import ABSENT
 from pipeline.knn.threads import Threads
 from pipeline.noise.group_cells import LEVELS, level_of
@@ -428,9 +428,10 @@ def judge(
     votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
     distance = at.of_row["distance"]
     features = features_of(votes, by, tops_around(at), distance)
+    whose = None
     if wrong is not None:
-        wrong = wrong[at.known["group"][at.own][:, None], np.maximum(votes.code, 0)]
-    suspects = second_pass(features, reach_of(distance), votes, by, second, wrong)
+        whose = Whose(at.known["group"][at.own], wrong, second.places)
+    suspects = second_pass(features, reach_of(distance), votes, by, second, whose)
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:

@@ -18,7 +18,8 @@ from flows.engine.results import LabelValue
 from flows.steps.graph.lookup import as_given, pick
 from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
 from pipeline.blocks.logits import can_learn
-from pipeline.decision.whose import Place, find_places, place_of, place_rates, wrong_rates
+from pipeline.decision.where import find_places, place_of, place_rates
+from pipeline.decision.whose import Place, wrong_rates
 from pipeline.noise.group_cells import NEAREST, GroupCells, Layout, apart, together
 from pipeline.noise.groups import Groups, Whole, group_rates
 from pipeline.noise.meanings import other_meanings

@@ -50,7 +50,7 @@ from pipeline.decision.threshold import (
     vote_table,
 )
 from pipeline.decision.votes import counts, extremes_with_self
-from pipeline.decision.whose import of_two
+from pipeline.decision.whose import Whose, of_two
 from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
@@ -308,12 +308,11 @@ def verdicts(at: SourceRows, rates: RateEstimates, second: OddsWeights) -> Array
     )
     by, places = vote.assumed.correction(), second.places
     around = odds_around(features, at.columns["smoothed"], at.columns["reach"], second)
-    rates_of, wrong = read_wrong(at.pool.run, places, by.matrix), None
-    if rates_of is not None:
-        group = group_of(at, places)
-        wrong = rates_of[group]
-        around = without_mistakes(around, wrong, places, group)
-    own = own_odds(given, by, wrong)
+    wrong, whose = read_wrong(at.pool.run, places, by.matrix), None
+    if wrong is not None:
+        whose = Whose(group_of(at, places), wrong, places)
+        around = without_mistakes(around, whose)
+    own = own_odds(given, by, whose)
     quality = second_pass(around, given, own, second)
     return {
         "predicted_label": predicted,
