@@ -1,16 +1,17 @@
-"""Do mistakes depend on the features? Rates read in several regions of one class must agree.
+"""Whether mistakes depend on the features: the rates of a class must agree in several regions.
 
-``P(given | true, x) = P(given | true)`` is the assumption of all noise rates here. Its test needs
-regions of one class that are found without the labels they are then read on: a small tree splits
-half of the class' rows by feature, and the others' held-out labels are counted in its leaves; then
-the halves change places. What the tree's first cut parts is compared, and its leaves are named.
-Where classes overlap, a region's rate is that of mistakes and of the other class together. So of
+All noise rates here assume ``P(given | true, x) = P(given | true)``. To test it, regions of one
+class are found without the labels they are then read on: a small tree splits half of the class'
+rows by feature, and the held-out labels of the other half are counted in its leaves; then the
+halves change places. The two sides of the tree's first cut are compared; its leaves are named.
+
+Where classes overlap, a region's rate counts mistakes and rows of the other class together. So of
 two classes only the core is looked at, rows away from where the other class is in the majority, and
-nothing is said where classes blend (`cores`). What
-overlap is left lowers the rows' chances of the class, region by region and row by row. Varying
-mistakes lower a region's chances likewise, yet within it mistakes are as frequent where chances are
-high: the slope within regions, as in an analysis of covariance, is what is granted before the
-region of the low rate and that of the high one are said to disagree.
+nothing is said where classes blend (`cores`). Overlap that is left lowers the rows' chances of the
+class, region by region and row by row. Mistakes that vary lower a region's chances too, but within
+the region they are as frequent where chances are high as where they are low. So the slope within
+regions, as in an analysis of covariance, says how much of the difference between the two sides
+overlap may explain; the sides disagree if what is left exceeds chance.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from typing_extensions import TypedDict
 from pipeline.arrays import Bools, Float64, Floating
 from pipeline.noise.rates import NoiseRates
 
+Places = NDArray[np.intp]
 LEAVES = 5
 """Regions of a class at most."""
 FEWEST = 60
@@ -189,9 +191,50 @@ class _Class(NamedTuple):
     wrong: Float64
     trials: Float64
 
+    def rate(self, rows: Places) -> tuple[float, float]:
+        """Share of wrong held-out labels of some anchors, and its standard error."""
+        total = float(self.trials[rows].sum())
+        rate = float(self.wrong[rows].sum()) / total
+        smooth = (rate * total + 1.0) / (total + 2.0)
+        return rate, float(np.sqrt(smooth * (1.0 - smooth) / total))
+
+    def region(self, rows: Places, bounds: Any = ()) -> tuple[Region, float]:
+        """The region that some anchors are in, and the standard error of its rate."""
+        order = rows[np.argsort(-self.chance[rows], kind="stable")]
+        middle = len(order) // 2
+        (pure, pure_error), (mixed, mixed_error) = map(self.rate, (order[:middle], order[middle:]))
+        rate, error = self.rate(order)
+        slope = max(0.0, mixed - pure)
+        granted = GRANTED * slope if slope > float(np.hypot(pure_error, mixed_error)) else 0.0
+        other = float(1.0 - self.chance[rows].mean())
+        low = max(0.0, rate - granted - MIXED * other - 1.96 * error)
+        interval = (low, min(1.0, rate + 1.96 * error))
+        return Region(bounds, len(rows), rate, other, interval), error
+
+    def slope(self, sides: list[Places]) -> float:
+        """By how much wrong labels grow with the chance of other classes, within the sides: about 1
+        where classes overlap, 0 where a side's mistakes have nothing to do with it."""
+        product = square = 0.0
+        for rows in sides:
+            wrong, weight, other = self.wrong[rows], self.trials[rows], 1.0 - self.chance[rows]
+            away = other - np.average(other, weights=weight)
+            product += float((away * (wrong - weight * wrong.sum() / weight.sum())).sum())
+            square += float((weight * away**2).sum())
+        return product / square if square > 0 else 0.0
+
+    def fit_tree(self, rows: Places, fewest: int) -> Any:
+        """A tree that tells the anchors' rates of wrong labels by their features."""
+        from sklearn.tree import DecisionTreeRegressor  # here: importing it costs half a second
+
+        rate, weight = self.wrong[rows] / self.trials[rows], self.trials[rows]
+        tree = DecisionTreeRegressor(
+            max_leaf_nodes=LEAVES, min_samples_leaf=fewest // 3, random_state=0, max_features=None
+        )
+        return tree.fit(self.features[rows], rate, sample_weight=weight)
+
 
 class _Half(NamedTuple):
-    """What the regions of one half of the rows say, read on the other."""
+    """Regions that one half of the rows makes, read on the other."""
 
     regions: list[Region]
     difference: float
@@ -199,93 +242,39 @@ class _Half(NamedTuple):
     variance: float
 
 
-def _half(of: _Class, grow: NDArray[np.intp], read: NDArray[np.intp], fewest: int) -> _Half | None:
+def _half(of: _Class, grow: Places, read: Places, fewest: int) -> _Half | None:
     """Regions of the rows `grow`, and their rates on the rows `read`; None: fewer than two."""
-    _, chance, wrong, trials = of
-    fitted = _tree(of.features[grow], wrong[grow] / trials[grow], trials[grow], fewest)
+    fitted = of.fit_tree(grow, fewest)
     tree, leaf = fitted.tree_, fitted.apply(of.features[read])
     nodes = [node for node in np.unique(leaf).tolist() if (leaf == node).sum() >= fewest // 6]
     if len(nodes) < 2:
         return None
-    regions = [
-        _read(read[leaf == node], chance, wrong, trials, _path(tree, node))[0] for node in nodes
-    ]
+    regions = [of.region(read[leaf == node], _path(tree, node))[0] for node in nodes]
     children = [int(tree.children_left[0]), int(tree.children_right[0])]
     children.sort(key=lambda node: float(tree.value[node].item()))
-    below = _leaves_below(tree)
-    sides = [read[np.isin(leaf, list(below[node]))] for node in children]
+    sides = [read[np.isin(leaf, _leaves_below(tree, node))] for node in children]
     if min(map(len, sides)) < fewest // 6:
         return None
-    low, high = (_read(side, chance, wrong, trials, ()) for side in sides)
-    granted = float(np.clip(_slope(sides, chance, wrong, trials), MIXED, 1.0))
-    mixed = granted * max(0.0, high[0].mixed - low[0].mixed)
-    difference = high[0].rate - low[0].rate - mixed
-    return _Half(regions, difference, high[1] ** 2 + low[1] ** 2)
+    (low, low_error), (high, high_error) = map(of.region, sides)
+    granted = float(np.clip(of.slope(sides), MIXED, 1.0))
+    difference = high.rate - low.rate - granted * max(0.0, high.mixed - low.mixed)
+    return _Half(regions, difference, high_error**2 + low_error**2)
 
 
-def _slope(
-    sides: list[NDArray[np.intp]], chance: Float64, wrong: Float64, trials: Float64
-) -> float:
-    """By how much wrong labels grow with the chance of other classes, within the sides: about 1
-    where classes overlap, 0 where a side's mistakes have nothing to do with it."""
-    both = spread = 0.0
-    for rows in sides:
-        weight, other = trials[rows], 1.0 - chance[rows]
-        away = other - np.average(other, weights=weight)
-        both += float((away * (wrong[rows] - weight * wrong[rows].sum() / weight.sum())).sum())
-        spread += float((weight * away**2).sum())
-    return both / spread if spread > 0 else 0.0
-
-
-def _tree(x: Floating, rate: Float64, weight: Float64, fewest: int) -> Any:
-    from sklearn.tree import DecisionTreeRegressor  # here: importing it costs half a second
-
-    tree = DecisionTreeRegressor(
-        max_leaf_nodes=LEAVES, min_samples_leaf=fewest // 3, random_state=0, max_features=None
-    )
-    return tree.fit(x, rate, sample_weight=weight)
-
-
-def _read(
-    rows: NDArray[np.intp], chance: Float64, wrong: Float64, trials: Float64, bounds: Any
-) -> tuple[Region, float]:
-    """A region, and the standard error of its rate."""
-    order = rows[np.argsort(-chance[rows], kind="stable")]
-    halves = [order[: len(order) // 2], order[len(order) // 2 :]]
-    (pure, pure_error), (mixed, mixed_error) = (_rate(part, wrong, trials) for part in halves)
-    rate, error = _rate(order, wrong, trials)
-    slope = max(0.0, mixed - pure)
-    granted = GRANTED * slope if slope > float(np.hypot(pure_error, mixed_error)) else 0.0
-    other = float(1.0 - chance[rows].mean())
-    low = max(0.0, rate - granted - MIXED * other - 1.96 * error)
-    interval = (low, min(1.0, rate + 1.96 * error))
-    return Region(bounds, len(rows), rate, other, interval), error
-
-
-def _rate(rows: NDArray[np.intp], wrong: Float64, trials: Float64) -> tuple[float, float]:
-    total = float(trials[rows].sum())
-    rate = float(wrong[rows].sum()) / total
-    smooth = (rate * total + 1.0) / (total + 2.0)
-    return rate, float(np.sqrt(smooth * (1.0 - smooth) / total))
-
-
-def _path(tree: Any, node: int) -> tuple[tuple[int, float, float], ...]:
+def _path(tree: Any, leaf: int) -> tuple[tuple[int, float, float], ...]:
     """The bounds that lead to a leaf: (feature, low, high] with the first split first."""
     bounds: dict[int, tuple[float, float]] = {}
     at = 0
-    inside = _leaves_below(tree)
-    while tree.children_left[at] != -1:
+    while at != leaf:
         feature, cut = int(tree.feature[at]), float(tree.threshold[at])
         low, high = bounds.get(feature, (-np.inf, np.inf))
-        left = node in inside[int(tree.children_left[at])]
-        bounds[feature] = (low, min(high, cut)) if left else (max(low, cut), high)
-        at = int(tree.children_left[at] if left else tree.children_right[at])
+        left = int(tree.children_left[at])
+        is_left = leaf in _leaves_below(tree, left)
+        bounds[feature] = (low, min(high, cut)) if is_left else (max(low, cut), high)
+        at = left if is_left else int(tree.children_right[at])
     return tuple((feature, low, high) for feature, (low, high) in bounds.items())
 
 
-def _leaves_below(tree: Any) -> list[set[int]]:
-    below: list[set[int]] = [set() for _ in range(tree.node_count)]
-    for node in range(tree.node_count - 1, -1, -1):
-        left, right = int(tree.children_left[node]), int(tree.children_right[node])
-        below[node] = {node} if left == -1 else below[left] | below[right]
-    return below
+def _leaves_below(tree: Any, node: int) -> list[int]:
+    left, right = int(tree.children_left[node]), int(tree.children_right[node])
+    return [node] if left == -1 else _leaves_below(tree, left) + _leaves_below(tree, right)
