@@ -1,10 +1,11 @@
 """Noise rates of c classes: P(given b | true a) as a row-stochastic matrix, row = true class a.
 
-As for two classes, rows are described by labels disjoint from the labels the rates are read on
-(``held_out``, class by class). The held-out label of row i follows ``F[i] @ matrix`` with ``F[i]``
-the chances of its clean classes, a softmax of its label shares weighed over neighborhood sizes. In
-a pure region F is a corner of the simplex and the label shares are a row of the matrix; both are
-fitted together by maximum likelihood, so every label counts. Two classes get ``crossfit``'s answer.
+As for two classes, some labels near each anchor are held out, and others describe the anchor
+(``held_out_classes``). The held-out labels of anchor i follow ``F[i] @ matrix``, where ``F[i]`` are
+the chances of its clean classes: a softmax of the shares of the other labels, weighed over
+neighborhood sizes. In a pure region F is a corner of the simplex, and the label shares are a row of
+the matrix. F and the matrix are fitted together by maximum likelihood, so every label counts. Two
+classes are left to ``crossfit``.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from pipeline.arrays import Bools, Float64, Floating, Int64, Integers
 from pipeline.knn.threads import ALONE, Threads, one_thread
@@ -30,7 +32,8 @@ from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
 from pipeline.noise.transition_fit import fit
 
 FEW, TOO_FEW = 100.0, 25.0
-"""Least rows * (diagonal's lead over its column)**2 of a class for full, or any, support."""
+"""Informative rows of a class, rows * (lead of its diagonal entry over the column)**2, below which
+its support is weak, or there is none."""
 SAMPLED, OVERLAP, LEAST = 0.6, 0.25, 0.002
 """Of an entry's squared error: the part of its binomial variance over the anchors' labels, the part
 of what other classes can mix in, and a floor (a standard error). Tuned on samples of 1,000 to 5,620
@@ -40,20 +43,19 @@ HIDDEN = 0.6
 which the upper end of an entry's interval allows; or, where rows are few, overlap that passes for
 mistakes, for which the lower end does (`_mingled`)."""
 MUTUAL, MEETING = 0.1, 0.05
-"""From where on two classes may coincide and not exchange labels: what each has of the other's
-labels beyond those of most others, and the chance of either where the other lies."""
+"""Two classes may coincide, rather than exchange labels, where each is given the other's label so
+much more often than those of most others, and either has such a chance where the other lies."""
 MOST_CELLS = 200_000_000
-"""Anchors times sizes times classes at most: beyond, some anchors are left out."""
+"""Anchors times sizes times classes, beyond which some anchors are left out."""
 APART = 0.03
-"""A class stands apart where no more than this of what lies there belongs to others: what it is
-given is then read off its own rows, however few they are."""
+"""A class stands apart if at most this part of the rows where it lies belongs to others: its row of
+the matrix is then read off its own rows, however few they are."""
 FEWEST_ANCHORS = 2000
 MOST_WORK = 1_000_000_000
-"""Anchors times classes squared at most, by which a step of the fit takes about a second; likewise,
-down to ``FEWEST_ANCHORS``, and to ``OF_EACH_CLASS``."""
-
+"""Anchors times classes squared, beyond which anchors are left out, down to ``FEWEST_ANCHORS`` and
+``OF_EACH_CLASS``: a step of the fit takes about a second."""
 FEWEST_LISTED = 60
-"""Anchors, and places of their lists, that tell whether rows vouch for each other."""
+"""Anchors, and places in their lists, below which no mates are looked for."""
 
 
 @dataclass(frozen=True)
@@ -84,21 +86,20 @@ class Transition:
     """(class, class) standard errors of the entries, as overlap may pass for mistakes and mistakes
     for overlap, 1 where nothing is known; None likewise."""
     errors: Float64 | None = None
-    """(class,) standard errors of the diagonal if mistakes depend on the class alone; None: the
-    intervals'."""
+    """(class,) standard errors of the diagonal if mistakes depend on the class alone; None: those
+    of the intervals."""
 
     @property
     def apart(self) -> Bools:
         """(class,) whether each stands apart, as far as that is known."""
-        c = len(self.matrix)
-        return (
-            np.zeros(c, np.bool_) if self.impurity is None else _apart(self.matrix, self.impurity)
-        )
+        if self.impurity is None:
+            return np.zeros(len(self.matrix), np.bool_)
+        return _apart(self.matrix, self.impurity)
 
     @property
     def standard_errors(self) -> Float64:
-        """(class,) of the diagonal, if mistakes depend on the class alone, or where that is not
-        known, as its intervals have them; 0 where the matrix is given."""
+        """(class,) standard errors of the diagonal: ``errors``, or by the intervals where these are
+        unknown; 0 where the matrix is given."""
         if self.errors is not None:
             return self.errors
         if self.interval is None:
@@ -142,13 +143,13 @@ def transition_matrix(
     observed = np.unique(label)
     if len(observed) == 1:
         return _nothing(n_classes)
-    for one in groups_of(neighbor, label, distance, len(observed), n_rows):
-        alone = _counted_once(one, n_rows, n_classes, x, threads)
-        if alone is not None:
-            verdicts = [worst([v, one.at_most]) for v in alone.class_support]
-            support = worst([alone.support, one.at_most])
-            reason = one.reason(alone.reason, alone.class_support)
-            return replace(alone, support=support, reason=reason, class_support=tuple(verdicts))
+    for distinct in groups_of(neighbor, label, distance, len(observed), n_rows):
+        counted = _counted_once(distinct, n_rows, n_classes, x, threads)
+        if counted is not None:
+            verdicts = [worst([v, distinct.at_most]) for v in counted.class_support]
+            support = worst([counted.support, distinct.at_most])
+            reason = distinct.reason(counted.reason, counted.class_support)
+            return replace(counted, support=support, reason=reason, class_support=tuple(verdicts))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
     paid = min(MOST_CELLS // (8 * c), MOST_WORK // c**2)
@@ -165,7 +166,7 @@ def transition_matrix(
         around = np.searchsorted(observed, given[:, kept : kept + NEIGHBORS])
         tests = _regions(x[order], around, fitted, clean, labels, threads)
     fitted = _averaged(fitted, clean, labels, tests)
-    return _judge(fitted, clean, (n_rows, n_classes), observed, tests)
+    return _judge(fitted, clean, n_rows, n_classes, observed, tests)
 
 
 def mates_in(
@@ -176,51 +177,51 @@ def mates_in(
     n_classes: int,
     threads: Threads = ALONE,
 ) -> Mates:
-    """Which rows vouch for each other's labels, as equal ones, or nearly so, that were copied with
-    theirs, or the rows of one person that stand together in the file. Lists are as of
+    """Which rows vouch for each other's labels: equal or nearly equal ones whose labels were copied
+    with them, or the rows of one person that stand together in the file. Lists are those of
     ``transition_matrix``."""
     if min(neighbor.shape) < FEWEST_LISTED:
         return Mates()
-    for one in groups_of(neighbor, label, distance, n_classes, n_rows):
+    for distinct in groups_of(neighbor, label, distance, n_classes, n_rows):
         if n_classes == 2:
-            rates = counted_once(one, n_rows)
-            alone = None if rates is None else of_rates(rates)
+            rates = counted_once(distinct, n_rows)
+            counted = None if rates is None else of_rates(rates)
         else:
-            alone = _counted_once(one, n_rows, n_classes, None, threads)
-        if alone is not None and one.left_out(alone.class_support):
-            mates = Mates(one.run, one.near)
+            counted = _counted_once(distinct, n_rows, n_classes, None, threads)
+        if counted is not None and distinct.left_out(counted.class_support):
+            mates = Mates(distinct.run, distinct.near)
             mate = mates.among(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:])
             return replace(mates, most=most_mates(mate))
     return Mates()
 
 
 def _counted_once(
-    one: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
+    distinct: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
 ) -> Transition | None:
-    """The matrix of distinct rows, where labels are not each row's own; else None."""
-    if one.every is None:
-        alone = _one_each(one, n_rows, n_classes, x, threads)
-        return alone if one.copied(_differ(alone, at_least=True)) else None
-    rates = transition_matrix(*one.every, n_rows, n_classes, coverage=1, threads=threads)
-    is_copied = one.copied(_differ(rates, at_least=False))
-    return _one_each(one, n_rows, n_classes, x, threads) if is_copied else None
+    """The matrix of distinct rows; None where each row's label is its own."""
+    if distinct.every is None:
+        counted = _one_each(distinct, n_rows, n_classes, x, threads)
+        return counted if distinct.copied(_differ(counted, at_least=True)) else None
+    every = transition_matrix(*distinct.every, n_rows, n_classes, coverage=1, threads=threads)
+    is_copied = distinct.copied(_differ(every, at_least=False))
+    return _one_each(distinct, n_rows, n_classes, x, threads) if is_copied else None
 
 
 def _one_each(
-    one: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
+    distinct: OneEach, n_rows: int, n_classes: int, x: Floating | None, threads: Threads
 ) -> Transition:
     """The matrix of distinct rows."""
-    if not one.enough:
-        return _nothing(n_classes, one.too_few)
-    distinct = max(1, round(n_rows * one.share))
-    anchors = None if x is None else x[one.anchor]
-    lists = one.neighbor, one.label, distinct, n_classes, anchors
+    if not distinct.enough:
+        return _nothing(n_classes, distinct.too_few)
+    n_distinct = max(1, round(n_rows * distinct.share))
+    anchors = None if x is None else x[distinct.anchor]
+    lists = distinct.neighbor, distinct.label, n_distinct, n_classes, anchors
     return transition_matrix(*lists, coverage=1, threads=threads)
 
 
 def _differ(transition: Transition, at_least: bool) -> float:
-    """Chance that two given labels of one clean class differ, by the matrix as it is, or at least,
-    where something supports it."""
+    """Chance that two given labels of one clean class differ, by the matrix; or the least such
+    chance within its intervals (``at_least``), where something supports it."""
     right = np.diag(transition.matrix)
     if at_least and transition.support != "unsupported" and transition.interval is not None:
         right = np.diagonal(transition.interval[:, :, 1])
@@ -238,18 +239,20 @@ def of_rates(rates: NoiseRates) -> Transition:
             [(low1, high1), (1.0 - high1, 1.0 - low1)],
         ]
     )
-    both = (rates.support, rates.support)
-    return Transition(
-        *(matrix, rates.support, rates.reason, rates, rates.diagnostics), interval, both
-    )
+    support = rates.support
+    both = (support, support)
+    return Transition(matrix, support, rates.reason, rates, rates.diagnostics, interval, both)
 
 
 def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transition:
-    interval = np.zeros((n_classes, n_classes, 2))
-    interval[:, :, 1] = 1.0
+    """Where nothing is known of the matrix."""
     none: list[Support] = ["unsupported"] * n_classes
     return Transition(
-        *(np.eye(n_classes), "unsupported", reason, None, {}, interval, tuple(none)),
+        np.eye(n_classes),
+        "unsupported",
+        reason,
+        interval=np.tile([0.0, 1.0], (n_classes, n_classes, 1)),
+        class_support=tuple(none),
         impurity=np.ones(n_classes),
         doubt=np.ones((n_classes, n_classes)),
     )
@@ -263,8 +266,9 @@ def _shared(clean: Float64) -> Float64:
 
 
 def _coinciding(fitted: Float64, shared: Float64) -> Float64:
-    """(c, c) what entries may owe to two classes that nearly coincide, of which each is given far
-    more of the other's labels than of most others': labels alone do not tell that from mistakes."""
+    """(c, c) the part of each entry that may come of two classes which nearly coincide: each is
+    given the other's label far more often than most others. Labels do not tell that from mistakes.
+    """
     others = np.where(np.eye(len(fitted), dtype=bool), np.inf, fitted)
     third = np.sort(others, axis=1)[:, (len(fitted) - 3) // 2, None]
     beyond = np.where(np.isfinite(others), fitted - third, 0.0)
@@ -275,19 +279,19 @@ def _coinciding(fitted: Float64, shared: Float64) -> Float64:
 def _mingled(
     fitted: Float64, hidden: Float64, informative: Float64, verdicts: list[Support], gap: Float64
 ) -> Float64:
-    """(c, c) what entries may owe to overlap, which passes for mistakes where rows are few: what is
-    ``hidden`` and, the less a class leads (``gap``), the entry, by verdict as of two classes."""
+    """(c, c) the part of each entry that may come of overlap, which passes for mistakes where rows
+    are few: what is ``hidden``, and more of the entry the less its class leads (``gap``); how much
+    of both depends on the verdict, as for two classes."""
     part = np.array([ALLOWED[one] for one in verdicts]) * FEW / np.maximum(informative, FEW)
     mingled = part[:, None] * (hidden + fitted * np.minimum(1.0 - gap, 1.0)[:, None])
     np.fill_diagonal(mingled, 0.0)
     return np.asarray(mingled)
 
 
-def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) -> Float64:
+def _half_widths(fitted: Float64, clean: Float64, shared: Float64, rows: Float64) -> Float64:
     """(c, c) half of the 95 % intervals: few labels, and other classes' labels mixed in."""
     size = np.maximum(clean.sum(axis=0), 1.0)
     mixed = np.stack([shared[a] @ np.abs(fitted - fitted[a]) for a in range(len(fitted))])
-    rows = np.maximum(n_rows * clean.mean(axis=0), 1.0)
     variance = (fitted * (1.0 - fitted) + 1.0 / rows[:, None]) / size[:, None]
     squares = SAMPLED * variance + (OVERLAP * mixed) ** 2 + LEAST**2
     return np.asarray(1.96 * np.sqrt(squares))
@@ -296,12 +300,13 @@ def _half_widths(fitted: Float64, clean: Float64, shared: Float64, n_rows: int) 
 def _doubt(
     fitted: Float64, half: Float64, hidden: Float64, rows: Float64, believed: Bools
 ) -> Float64:
-    """(c, c) standard errors of what each class is given of the others' labels.
+    """(c, c) standard errors of the entries.
 
-    Two classes are told apart as far as the label of either is commoner where it lies than where
-    the other does; and, unless the class is ``believed`` (class,), than the other's is there. By a
-    lead g, rows (class,) tell less by about ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one
-    class overlaps the other is in doubt for both, as far as it has labels.
+    Two classes are told apart by the lead of either's label: how much commoner it is where its
+    class lies than where the other does; and, unless the class is ``believed`` (class,), than the
+    other's label is there. With a lead g, the variance that ``rows`` (class,) leave grows by about
+    ``1 + ((1 - g) / g)**2``. What is ``hidden`` where one class overlaps the other is in doubt for
+    both, as far as it has labels.
     """
     own, n = np.diag(fitted), rows[:, None]
     lead = np.minimum(own - fitted, np.where(believed[:, None], 1.0, own[:, None] - fitted))
@@ -364,72 +369,76 @@ def _regions(
 def _judge(
     fitted: Float64,
     clean: Float64,
-    shape: tuple[int, int],
+    n_rows: int,
+    n_classes: int,
     observed: Integers,
     tests: tuple[RegionTest | None, ...],
 ) -> Transition:
-    """Intervals, and a verdict per class: how many informative rows, and how pure they are."""
-    n_rows, n_classes = shape
+    """Intervals, and a verdict per class: how many informative rows, and how pure they are.
+
+    Of all ``n_classes`` something is known of those ``observed`` (c,), to which the other arguments
+    belong.
+    """
+    share = clean.mean(axis=0)
+    rows = np.maximum(n_rows * share, 1.0)
     impurity = 1.0 - (clean**2).sum(axis=0) / np.maximum(clean.sum(axis=0), 1e-12)
     others = np.where(np.eye(len(fitted), dtype=bool), -1.0, fitted).max(axis=0)
     gap = np.diag(fitted) - others
-    informative = n_rows * clean.mean(axis=0) * np.maximum(gap, 0.0) ** 2
+    informative = n_rows * share * np.maximum(gap, 0.0) ** 2
     shared = _shared(clean)
-    half, hidden = _half_widths(fitted, clean, shared, n_rows), HIDDEN * shared
+    half, hidden = _half_widths(fitted, clean, shared, rows), HIDDEN * shared
     coinciding = _coinciding(fitted, shared)
-    alone = list(map(_verdict, informative.tolist(), impurity.tolist()))
-    overlap = coinciding + _mingled(fitted, hidden, informative, alone, gap)
+    verdicts = list(map(_verdict, informative.tolist(), impurity.tolist()))
+    overlap = coinciding + _mingled(fitted, hidden, informative, verdicts, gap)
     low = fitted - half - np.diag(hidden.sum(axis=1)) - overlap
     high = fitted + half + hidden + np.diag(overlap.sum(axis=1))
     low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
-    verdicts: list[Support] = ["unsupported"] * n_classes
-    placed: list[RegionTest | None] = [None] * n_classes
-    varies = []
-    for at, code in enumerate(observed.tolist()):
-        verdicts[code] = alone[at]
-        test = placed[code] = tests[at] if tests else None
-        doubtful = bool(coinciding[at].any())
-        if test is not None and test.disagree:
-            doubtful = True
-            varies.append(code)
-            low[at, at] = min(low[at, at], 1.0 - test.span[1])
-            high[at, at] = max(high[at, at], 1.0 - test.span[0])
-        if doubtful and verdicts[code] == "supported":
-            verdicts[code] = "weak"
-    matrix, interval = np.eye(n_classes), np.zeros((n_classes, n_classes, 2))
-    interval[:, :, 1] = 1.0
-    errors = np.full(n_classes, 1.0 / (2.0 * 1.96))
-    errors[observed] = np.minimum(np.diag(half), 0.5) / 1.96
-    matrix[np.ix_(observed, observed)] = fitted
-    interval[np.ix_(observed, observed)] = np.stack([low, high], axis=2)
-    diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
-    diagnostics["class_share"] = clean.mean(axis=0).tolist()
-    prior, impurities = np.zeros(n_classes), np.ones(n_classes)
-    prior[observed], impurities[observed] = clean.mean(axis=0), impurity
-    doubt, rows = np.ones((n_classes, n_classes)), np.maximum(n_rows * clean.mean(axis=0), 1.0)
-    known = np.array([verdicts[code] for code in observed.tolist()])
+    varying = {at: test for at, test in enumerate(tests) if test is not None and test.disagree}
+    for at, test in varying.items():
+        low[at, at] = min(low[at, at], 1.0 - test.span[1])
+        high[at, at] = max(high[at, at], 1.0 - test.span[0])
+    for at in {*varying, *np.flatnonzero(coinciding.any(axis=1)).tolist()}:
+        verdicts[at] = worst([verdicts[at], "weak"])
+    known = np.array(verdicts)
     believed = (known == "supported") | ((known == "weak") & _apart(fitted, impurity))
-    doubt[np.ix_(observed, observed)] = _doubt(fitted, half, hidden, rows, believed)
+    doubt = _doubt(fitted, half, hidden, rows, believed)
+
+    def of_all(values: Float64, others: npt.ArrayLike) -> Float64:
+        """The values of the observed classes, (c,) or (c, c, ...), beside those of the others."""
+        axes = min(values.ndim, 2)
+        whole = np.array(np.broadcast_to(others, (n_classes,) * axes + values.shape[axes:]))
+        whole[np.ix_(*[observed] * axes)] = values
+        return whole
+
+    diagnostics = {"impurity": impurity.tolist(), "informative_rows": informative.tolist()}
+    diagnostics["class_share"] = share.tolist()
     somewhere = clean.any(axis=0)
     least, most = informative[somewhere].min(), impurity[somewhere].max()
-    reason = (
-        f"The class that is known worst {worth(least)}; "
-        f"where a class lies, up to {most:.0%} of the rows belong to others."
+    lost = np.count_nonzero(~somewhere)
+    labels = "label is" if lost == 1 else "labels are"
+    exchanged = "Some classes have each other's labels, or nearly coincide: labels do not tell."
+    sentences = (
+        (varying, f"Mistakes depend on the features in {len(varying)} of {n_classes} classes."),
+        (coinciding.any(), exchanged),
+        (lost, f"{lost} {labels} common nowhere, and taken for mistakes alone."),
+        (True, f"The class that is known worst {worth(least)};"),
+        (True, f"where a class lies, up to {most:.0%} of the rows belong to others."),
     )
-    if lost := np.count_nonzero(~somewhere):
-        labels = "label is" if lost == 1 else "labels are"
-        reason = f"{lost} {labels} common nowhere, and taken for mistakes alone. {reason}"
-    if coinciding.any():
-        exchanged = "Some classes have each other's labels, or nearly coincide: labels do not tell."
-        reason = f"{exchanged} {reason}"
-    if varies:
-        reason = (
-            f"Mistakes depend on the features in {len(varies)} of {n_classes} classes. {reason}"
-        )
+    verdict_of = dict(zip(observed.tolist(), verdicts, strict=True))
+    class_support = tuple(verdict_of.get(code, "unsupported") for code in range(n_classes))
+    test_of = dict(zip(observed.tolist(), tests, strict=False))
     return Transition(
-        *(matrix, worst(verdicts), reason, None, diagnostics, interval, tuple(verdicts)),
-        tuple(placed) if tests else (),
-        *(prior, impurities, doubt, errors),
+        of_all(fitted, np.eye(n_classes)),
+        worst(class_support),
+        " ".join(text for holds, text in sentences if holds),
+        diagnostics=diagnostics,
+        interval=of_all(np.stack([low, high], axis=2), (0.0, 1.0)),
+        class_support=class_support,
+        regions=tuple(map(test_of.get, range(n_classes))) if tests else (),
+        prior=of_all(share, 0.0),
+        impurity=of_all(impurity, 1.0),
+        doubt=of_all(doubt, 1.0),
+        errors=of_all(np.minimum(np.diag(half), 0.5) / 1.96, 0.5 / 1.96),
     )
 
 
