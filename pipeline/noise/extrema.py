@@ -1,10 +1,10 @@
 """The two noise rates from neighbors' given labels: ``minmax`` (the paper's) and ``crossfit``.
 
-``minmax`` is steps 1 and 2 of Algorithm 2 of Reeve & Kaban 2019. A minimum over many noisy
+``minmax`` is steps 1 and 2 of Algorithm 2 of Reeve & Kaban 2019. Its minimum over many noisy
 averages lies far below the truth, because the row that looks lowest is the one with the luckiest
-noise. ``crossfit`` removes that: rows are ordered by labels that are disjoint from the labels their
-rate is then read on (own label out, neighbors in). Nothing is drawn at random, so the same lists
-give the same rates to the last bit, whatever stream made the noise.
+noise. ``crossfit`` removes that bias: some labels near each anchor are held out, the other labels
+around it say which anchors are purest, and the rates are read on the labels held out of these.
+Nothing is drawn at random, so the same lists give the same rates to the last bit.
 """
 
 from __future__ import annotations
@@ -46,28 +46,30 @@ from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 Plateau = tuple[float, float, int]
 """(rate, standard error, rows averaged)."""
 SIZES = (8, 18, 40, 90, 200, 450, 1000, 2000)
-"""Neighborhood sizes that may enter the score; a factor of about 2.2 apart."""
+"""Neighborhood sizes by which anchors may be ordered, each about 2.2 times the one before."""
 
 # How `crossfit` reads the rates; tuned on optdigits, landsat, usps and letter alone.
 Z = 6.0
-"""Standard errors a plateau must pay for using few rows; large, as it is the best of many."""
+"""Standard errors by which plateaus are compared, so that one of few rows seldom wins; many, as the
+best of many plateaus is taken."""
 CURVE_FLOOR = 0.004
-"""Error of the fitted curve's shape, added to its standard error when the two are weighed."""
+"""Error of the shape of the fitted curve, beside its standard error."""
 RESOLUTION = 0.15
-"""Blur of c / sqrt(e) (1 + 60 / e), e = rows of the class times (1 - p0 - p1)**2."""
+"""The c of an error of c / sqrt(e) (1 + 60 / e), with e = rows of the class times (1 - p0 - p1)**2,
+to which the rates of so many rows are blurred."""
 OF_EACH_CLASS = 10
-"""Anchors of each class, at least: of fewer some class has none, and is taken for one that lies
-nowhere."""
+"""Anchors of each class, at least: with fewer, some class has none and seems to lie nowhere."""
 COVERAGE = 100
-"""Most held-out labels per anchor; fewer where fewer already cover the pool once."""
+"""Labels held out per anchor at most; fewer where fewer already cover the pool once."""
 
 
 def minmax(eta_corr: Float64, k: int, n_rows: int = FEWEST_ROWS) -> NoiseRates:
-    """Algorithm 2, steps 1 and 2: the least and greatest average of k given labels of ``n_rows``.
+    """Algorithm 2, steps 1 and 2: rates by the least and greatest average of k given labels.
 
-    ``eta_corr`` is (row,) float64, each row's own label among its k; blocks' minima and maxima,
-    concatenated, give the same answer. The intervals only say that the true rates lie inwards of
-    these extremes; they are not calibrated. ValueError if empty, not finite or outside [0, 1].
+    ``eta_corr`` is (row,) float64 of ``n_rows`` rows, each row's own label among its k; minima and
+    maxima of blocks, concatenated, give the same answer. The intervals only say on which side of
+    the extremes the true rates lie; they are not calibrated. ValueError if empty, not finite or
+    outside [0, 1].
     """
     if eta_corr.size == 0 or not bool(np.all((eta_corr >= 0) & (eta_corr <= 1))):
         raise ValueError("eta_corr: need at least one average in [0, 1]; check labels are 0 or 1")
@@ -89,17 +91,17 @@ def crossfit(
     threads: Threads = ALONE,
     group: Int64 | None = None,
 ) -> NoiseRates:
-    """Noise rates from anchors' neighbor lists, bit-identical in whatever order anchors come.
+    """Noise rates from anchors' neighbor lists, the same bits in whatever order anchors come.
 
     ``neighbor`` is (anchor, K) int64 row ids, nearest first, column 0 the anchor itself; ``label``
     (anchor, K) int8 in {0, 1}, the given labels of those rows; ``n_rows`` the size of the pool.
-    Labels of the first few columns are held out; averages over the columns after them order the
+    The labels in the first few columns are held out; averages over the columns after them order the
     anchors. ``x`` is (anchor, feature), the anchors themselves: with it, the assumption that
     mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
     ``weak`` where it fails. ``distance`` is (anchor, K), those of the neighbors: with it, rows
-    whose labels are copies are counted once (``copies``); ``coverage``, labels held out per anchor
-    at most. ``group`` is (anchor, K), numbers of the groups of these rows where that is known: one
-    anchor of each counts (``one_of_value``), ``n_rows`` is the number of groups, and copies are not
+    whose labels are copies are counted once (``copies``). ``coverage`` is the most labels held out
+    per anchor. ``group`` is (anchor, K), the groups of these rows where they are known: one anchor
+    of each group counts (``one_of_value``), ``n_rows`` is the number of groups, and copies are not
     looked for. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or other labels.
     """
     if neighbor.shape != label.shape or neighbor.ndim != 2:
@@ -110,11 +112,11 @@ def crossfit(
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
     if group is not None:
         return _one_each(one_of_value(neighbor, label, group), n_rows, x)
-    for one in groups_of(neighbor, label, distance, 2, n_rows):
-        alone = counted_once(one, n_rows, x)
-        if alone is not None:
-            support = worst([alone.support, one.at_most])
-            return replace(alone, support=support, reason=one.reason(alone.reason, [alone.support]))
+    for distinct in groups_of(neighbor, label, distance, 2, n_rows):
+        rates = counted_once(distinct, n_rows, x)
+        if rates is not None:
+            reason = distinct.reason(rates.reason, [rates.support])
+            return replace(rates, support=worst([rates.support, distinct.at_most]), reason=reason)
     in_order = bool((np.diff(neighbor[:, 0]) >= 0).all())  # then nothing is copied
     order = slice(None) if in_order else np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
@@ -138,36 +140,34 @@ def crossfit(
     ranges = honest_range(lows[1:], highs[1:], sizes)
     rates = _judge(sides, ranges, n_rows)
     if x is not None:
-        kept = n_held_out(neighbor.shape, n_rows, coverage)
-        tests = _regions(x[order], rarer[order], kept, curve, sample, threads)
+        n_first = n_held_out(neighbor.shape, n_rows, coverage)
+        tests = _regions(x[order], rarer[order], n_first, curve, sample, threads)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
 
 
-def counted_once(one: OneEach, n_rows: int, x: Floating | None = None) -> NoiseRates | None:
-    """The rates of distinct rows, where labels are not each row's own; else None."""
-    if one.every is None:
-        alone = _one_each(one, n_rows, x)
-        return alone if one.copied(_differ(alone, 1.96)) else None
-    neighbor, label = one.every
+def counted_once(distinct: OneEach, n_rows: int, x: Floating | None = None) -> NoiseRates | None:
+    """The rates of distinct rows; None where each row's label is its own."""
+    if distinct.every is None:
+        rates = _one_each(distinct, n_rows, x)
+        return rates if distinct.copied(_differ(rates, 1.96)) else None
+    neighbor, label = distinct.every
     rates = crossfit(neighbor, label.astype(np.int8), n_rows, coverage=1)
-    return _one_each(one, n_rows, x) if one.copied(_differ(rates, 0.0)) else None
+    return _one_each(distinct, n_rows, x) if distinct.copied(_differ(rates, 0.0)) else None
 
 
-def _one_each(one: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:
-    """The rates of distinct rows, each anchor's own label held out alone."""
-    if not one.enough:
-        return _unknown(0.0, 0.0, one.too_few)
-    return crossfit(
-        *(one.neighbor, one.label.astype(np.int8), max(1, round(n_rows * one.share))),
-        None if x is None else x[one.anchor],
-        coverage=1,
-    )
+def _one_each(distinct: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:
+    """The rates of distinct rows, with each anchor's own label alone held out."""
+    if not distinct.enough:
+        return _unknown(0.0, 0.0, distinct.too_few)
+    label, n_distinct = distinct.label.astype(np.int8), max(1, round(n_rows * distinct.share))
+    anchors = None if x is None else x[distinct.anchor]
+    return crossfit(distinct.neighbor, label, n_distinct, anchors, coverage=1)
 
 
 def _differ(rates: NoiseRates, z: float) -> float:
-    """Chance that two given labels of one clean class differ, by rates ``z`` standard errors less,
-    but where nothing supports them, as they are."""
+    """Chance that two given labels of one clean class differ, by the rates less ``z`` standard
+    errors; by the rates as they are where nothing supports them."""
     shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
     z *= rates.support != "unsupported"
     fitted = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
@@ -179,39 +179,35 @@ def held_out(
     neighbor: Int64, label: Int8, n_rows: int, coverage: int
 ) -> tuple[HeldOutLabels, Float64, list[int]]:
     """Held-out labels of each anchor, its (anchor, g) averages without them, and the g sizes."""
-    kept, sizes = _plan(neighbor.shape, n_rows, coverage)
-    edges = kept + np.array([0, *sizes[:-1]])
-    sums = np.cumsum(
-        np.add.reduceat(label[:, : kept + sizes[-1]], edges, axis=1, dtype=np.int64), axis=1
-    )
-    middle = float(label[:, kept:].mean())
-    features = (sums + 2.0 * middle) / (np.array(sizes) + 2.0)
-    weight = _weights(neighbor[:, :kept])
-    return (
-        HeldOutLabels((weight * label[:, :kept]).sum(axis=1), weight.sum(axis=1)),
-        features,
-        sizes,
-    )
+    n_first, sizes = _plan(neighbor.shape, n_rows, coverage)
+    edges = n_first + np.array([0, *sizes[:-1]])
+    others = label[:, : n_first + sizes[-1]]
+    sums = np.cumsum(np.add.reduceat(others, edges, axis=1, dtype=np.int64), axis=1)
+    mean = float(label[:, n_first:].mean())
+    averages = (sums + 2.0 * mean) / (np.array(sizes) + 2.0)
+    weight = _weights(neighbor[:, :n_first])
+    ones = (weight * label[:, :n_first]).sum(axis=1)
+    return HeldOutLabels(ones, weight.sum(axis=1)), averages, sizes
 
 
 def held_out_classes(
     neighbor: Int64, label: Integers, n_classes: int, n_rows: int, coverage: int, kind: Any
 ) -> tuple[Floating, Float64]:
-    """``held_out`` of each class against all others: averages (g, anchor, class), of a type of
-    floats, without the held-out labels, and these (anchor, class); ``label`` (anchor, K) in
+    """The same of each class against all others: averages (g, anchor, class), floats of this
+    ``kind``, and counts (anchor, class) of held-out labels; ``label`` is (anchor, K) in
     [0, n_classes)."""
-    kept, sizes = _plan(neighbor.shape, n_rows, coverage)
+    n_first, sizes = _plan(neighbor.shape, n_rows, coverage)
     share = np.zeros((len(sizes), len(label), n_classes), kind)
-    first, anchor = kept, np.arange(len(label))[:, None]
+    start, anchor = n_first, np.arange(len(label))[:, None]
     for g, size in enumerate(sizes):
-        np.add.at(share[g], (anchor, label[:, first : kept + size]), 1.0)
+        np.add.at(share[g], (anchor, label[:, start : n_first + size]), 1.0)
         if g:
             share[g] += share[g - 1]
-        first = kept + size
-    middle = np.bincount(label[:, kept:].ravel(), None, n_classes) / label[:, kept:].size
-    share += (2.0 * middle).astype(kind)
+        start = n_first + size
+    mean = np.bincount(label[:, n_first:].ravel(), None, n_classes) / label[:, n_first:].size
+    share += (2.0 * mean).astype(kind)
     share /= (np.array(sizes)[:, None, None] + 2.0).astype(kind)
-    weight, near = _weights(neighbor[:, :kept]), label[:, :kept]
+    weight, near = _weights(neighbor[:, :n_first]), label[:, :n_first]
     counts = [(weight * (near == b)).sum(axis=1) for b in range(n_classes)]
     return share, np.stack(counts, axis=1)
 
@@ -224,13 +220,13 @@ def n_held_out(shape: tuple[int, ...], n_rows: int, coverage: int) -> int:
 def _plan(shape: tuple[int, ...], n_rows: int, coverage: int) -> tuple[int, list[int]]:
     """Labels held out per anchor, and the sizes of the neighborhoods after them."""
     n_anchors, width = shape
-    kept = int(np.clip(round(n_rows / n_anchors), 1, min(coverage, max(1, width // 4))))
-    limit = min(width - kept, max(20, n_rows // 4))
-    return kept, [k for k in SIZES if k <= limit]
+    n_first = int(np.clip(round(n_rows / n_anchors), 1, min(coverage, max(1, width // 4))))
+    limit = min(width - n_first, max(20, n_rows // 4))
+    return n_first, [k for k in SIZES if k <= limit]
 
 
 def _weights(neighbor: Int64) -> Float64:
-    """One over the number of anchors that hold a row's label out, for each of the rows given."""
+    """(anchor, column) for each row listed, one over the number of anchors that hold it out."""
     _, where, count = np.unique(neighbor, return_inverse=True, return_counts=True)
     return np.asarray((1.0 / count)[where].reshape(neighbor.shape))
 
@@ -238,21 +234,21 @@ def _weights(neighbor: Int64) -> Float64:
 def _regions(
     x: Floating,
     label: Int8,
-    kept: int,
+    n_first: int,
     curve: Asymptotes,
     sample: HeldOutLabels,
     threads: Threads,
 ) -> tuple[RegionTest | None, RegionTest | None]:
-    """The test of class 0, whose wrong labels are 1, and of class 1; ``kept`` columns of ``label``
-    are held out."""
-    near, even = near_anchors(x, threads), 0.5 * (curve.lower + curve.upper)
+    """The test of class 0, whose wrong labels are 1, and of class 1; the ``n_first`` columns of
+    ``label`` are held out."""
+    near, middle = near_anchors(x, threads), 0.5 * (curve.lower + curve.upper)
     tests = []
-    for side, half, chance, labels in (
-        (0, even, 1.0 - curve.clean, sample),
-        (1, 1.0 - even, curve.clean, sample.flipped()),
+    for side, even, chance, labels in (
+        (0, middle, 1.0 - curve.clean, sample),
+        (1, 1.0 - middle, curve.clean, sample.flipped()),
     ):
         wrong = label != side
-        core = in_core(wrong[:, kept : kept + NEIGHBORS], half, near)
+        core = in_core(wrong[:, n_first : n_first + NEIGHBORS], even, near)
         test = region_test(x, chance, labels.ones, labels.trials, core)
         if test is not None and blends(chance):
             test = replace(test, disagree=False, silent=True)
@@ -265,7 +261,8 @@ def _regions(
 def honest_range(
     lows: list[Plateau], highs: list[Plateau], sizes: list[int]
 ) -> dict[str, list[float]]:
-    """For each k, self included, the least and greatest honest label rate and standard errors."""
+    """For each k, the row itself included, the least and greatest share of held-out 1s among its
+    purest rows, with standard errors."""
     return {
         "k": [float(k + 1) for k in sizes],
         "v_min": [v[0] for v in lows],
@@ -276,9 +273,10 @@ def honest_range(
 
 
 def _side(
-    fitted: tuple[float, float], plateaus: list[Plateau], of_class: Float64
+    fitted: tuple[float, float], plateaus: list[Plateau], chance: Float64
 ) -> dict[str, float]:
-    """One rate: the curve's asymptote and the best plateau, weighed by their variances."""
+    """One rate: the curve's asymptote and the best plateau, weighed by their variances; ``chance``
+    (anchor,) of the class whose rate it is."""
     plateau, plateau_se, rows = min(plateaus, key=lambda v: v[0] + Z * v[1])
     curve = 1.0 / (fitted[1] ** 2 + CURVE_FLOOR**2)
     flat = 1.0 / (2.0 * plateau_se**2 + 1e-12)
@@ -290,9 +288,9 @@ def _side(
         "plateau": plateau,
         "plateau_se": plateau_se,
         "plateau_rows": float(rows),
-        "plateau_steps": rows / fewest_rows(len(of_class)),
-        "class_share": float(of_class.mean()),
-        "impurity": 1.0 - float((of_class**2).sum() / max(of_class.sum(), 1e-12)),
+        "plateau_steps": rows / fewest_rows(len(chance)),
+        "class_share": float(chance.mean()),
+        "impurity": 1.0 - float((chance**2).sum() / max(chance.sum(), 1e-12)),
     }
 
 
@@ -304,7 +302,7 @@ def _unknown(p0: float, p1: float, reason: str) -> NoiseRates:
 def _judge(
     sides: list[dict[str, float]], ranges: dict[str, list[float]], n_rows: int
 ) -> NoiseRates:
-    """Intervals and the verdict: 95 % half-widths are compared with the range 1 - p0 - p1."""
+    """Intervals and the verdict, for which their half-widths are compared with 1 - p0 - p1."""
     p0, p1 = (float(np.clip(side["rate"], 0.0, 1.0)) for side in sides)
     gap = max(1.0 - p0 - p1, 0.02)
     halves = []
@@ -328,18 +326,17 @@ def _judge(
         high = p + half + HIDDEN * impurity * (1.0 - impurity)
         intervals.append((max(0.0, low), min(1.0, high)))
     reason = f"{why}: {known_to(gap, halves, sides, intervals)}."
-    return NoiseRates(
-        *(p0, p1, intervals[0], intervals[1], "crossfit", k, support, reason, diagnostics),
-        (halves[0] / 1.96, halves[1] / 1.96),
-    )
+    (of_p0, of_p1), standard = intervals, (halves[0] / 1.96, halves[1] / 1.96)
+    return NoiseRates(p0, p1, of_p0, of_p1, "crossfit", k, support, reason, diagnostics, standard)
 
 
 def anchor_plan(n_rows: int, n_features: int, n_classes: int = 2) -> tuple[int, int]:
     """(anchors, list length) of the exact search that feeds ``crossfit`` and ``transition_matrix``.
 
-    All rows up to `MOST_ANCHORS`; beyond, as many as 4e8 pairs pay for (one second at 2.5 ns a pair
-    of 32 features), but at least 1,500, and `OF_EACH_CLASS` of each. Lists hold neighborhoods of
-    450 besides the labels held out: those of 2,000 give rates no better.
+    Up to `MOST_ANCHORS` rows, all are anchors; of more rows, as many as are compared with all in
+    4e8 pairs (one second at 2.5 ns a pair of 32 features), but at least 1,500, and `OF_EACH_CLASS`.
+    Lists hold neighborhoods of 450 besides the labels held out: with those of 2,000 rates are no
+    better.
     """
     if n_rows <= MOST_ANCHORS:
         return n_rows, min(n_rows, 460)
