@@ -1,11 +1,11 @@
 """Rows that copy others, and whether their labels were copied with them.
 
-Copies of a row at distance 0 or nearly so are honest evidence as long as each got its label for
-itself: then two of them disagree as often as mistakes make them. Where they disagree far less (the
-labels were copied) or more than by chance (each row stands there with every label), they say
-nothing of the mistakes, and only one row of each group counts. Rows that are near each other and
-stand near each other in the file, as several measurements of one person or a stretch of a series,
-are such a group, too.
+Copies of a row, at distance 0 or nearly so, are honest evidence if each got a label of its own:
+then two of them disagree as often as mistakes make them. If they disagree far less, their labels
+were copied; if more than by chance, each row stands there once with every label. Either way they
+say nothing of the mistakes, and one row of each group counts. Rows that are near each other and
+stand near each other in the file, as several measurements of one person or a stretch of a series
+do, are such a group, too.
 """
 
 from __future__ import annotations
@@ -24,36 +24,36 @@ from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import Support
 
 EXACTLY = 0.1
-"""Part of the rows that others equal from which on no other copies are looked for."""
+"""Part of the rows that equal others, from which on rows that are merely near are no copies."""
 RADII = 40
 """Distances tried, within which near rows may be copies."""
 BEYOND = 10
-"""Neighbors just beyond a group, whose labels are set against those within."""
+"""Neighbors just beyond a group with whose labels those within are compared."""
 FEWEST = 20
 """Groups below which nothing is said, unless half of the rows are in one."""
 SURELY = 2.75
 """Standard errors by which labels agree too much, or too little."""
 HARDLY = 0.1
-"""Disagreement of copies, as a share of that with rows just beyond, of labels that were copied but
-for a few, whatever the rates."""
+"""Disagreement of copies, as a share of that with rows just beyond, below which labels were copied
+but for a few, whatever the rates."""
 OF_CHANCE = 0.9
 """Disagreement with rows beyond a group, as a share of that by chance, from which on the groups are
 clusters with labels of their own."""
 RUNS, OFTENER = (2, 4, 8, 16, 32, 64, 128, 256), 3.0
-"""Rows apart in the file that may belong together, and times by which neighbors stand there oftener
-than in a shuffled file where they do."""
+"""How far apart in the file rows may belong together; and how many times as many neighbors as in a
+shuffled file have to stand so near each other."""
 NEAREST, AROUND, PURE = 20, 40, 0.75
-"""Neighbors among which those that stand together are looked at; others that say how mixed classes
-are there; and the part of the anchors that is too mixed."""
+"""Nearest neighbors among which mates are compared with the anchor; other neighbors that say how
+mixed classes are there; and the part of the anchors around which they are too mixed."""
 LOOKED_AT = 4096
-"""Anchors, about, by which that is seen."""
+"""Anchors, about, that are enough to look at."""
 LISTS, LISTED = 1000, 100
-"""Rows of a sample whose neighbors tell whether copies share labels, and how many of these."""
+"""Rows of a sample whose neighbors tell whether copies share labels, and neighbors of each."""
 FEWEST_LEFT = 100
-"""Rows of a sample without copies at least."""
+"""Rows of a sample that have to be left without copies."""
 SORTED = 0.5
-"""Disagreement of one run with the next, as a share of that by chance, of a file that is sorted by
-labels."""
+"""Disagreement of a run with the next, as a share of that by chance, below which the file is sorted
+by labels."""
 
 
 @dataclass(frozen=True)
@@ -61,25 +61,25 @@ class Mates:
     """Rows that vouch for each other's labels, as copies of one row or those of one person."""
 
     apart: int = 0
-    """How far apart in the pool they are at most; 0 where that makes none."""
+    """How far apart in the pool mates stand at most; 0 where that does not make them."""
     near: float | None = None
-    """The distance within which they lie, 0 where they are equal; None where that makes none."""
+    """Distance within which mates lie, 0 where they are equal; None where it does not make them."""
     groups: int = 0
-    """How many groups the values of a column make of all rows; 0 where no column says it."""
+    """How many groups of mates a column makes of all rows; 0 where no column does."""
     most: int = 0
-    """Of them in the list of an anchor at most."""
+    """Mates in the list of one anchor at most."""
 
     def __bool__(self) -> bool:
         return self.near == 0 or self.differ
 
     @property
     def differ(self) -> bool:
-        """Whether their features do, so that models learn of one what its mate's label is."""
+        """Whether mates differ in their features, so that models learn of one the other's label."""
         return self.apart > 0 or bool(self.near) or self.groups > 0
 
     def among(self, row: Int64, neighbor: Int64, distance: Floating) -> Bools:
-        """(list, k) which of the neighbors in lists, with distances (list, k), are mates of the
-        list's row (list,), where no column says it."""
+        """(list, k) which neighbors, at distances (list, k), are mates of the list's row (list,),
+        unless a column makes the groups."""
         if self.near is not None:
             mate = distance <= self.near
         else:
@@ -97,7 +97,8 @@ def mates_last(mate: Bools) -> tuple[Int64, Bools]:
 
 
 def without_mates(mate: Bools, least: int = 0) -> Int64:
-    """(list, any) places of the others in such lists: as many as every list has, or ``least``."""
+    """(list, any) places in lists of neighbors that are no mates: as many as every list has, or
+    ``least``."""
     return mates_last(mate)[0][:, : max(least, mate.shape[1] - most_mates(mate))]
 
 
@@ -114,6 +115,7 @@ class OneEach:
     """Places of these anchors."""
     neighbor: Int64
     label: Integers
+    """(anchor, any) rows and their labels, the anchor itself first."""
     exact: bool
     """Whether groups are known, or all copies are at distance 0."""
     share: float
@@ -121,17 +123,17 @@ class OneEach:
     disagree: float
     """Chance that two copies are given different labels."""
     error: float
-    """Its standard error."""
+    """Standard error of ``disagree``."""
     away: float = 0.0
-    """The same of a row and those just beyond its copies."""
+    """Chance that a row and those just beyond its copies are."""
     near: float | None = None
     """The distance within which copies lie, where that makes the groups."""
     opposed: bool = False
-    """Whether they differ more often than independent labels of any rates do."""
+    """Whether labels of copies differ more often than independent ones of any rates do."""
     run: int = 0
-    """Rows apart in the file at most, where that makes the groups."""
+    """How far apart in the file rows of a group stand at most, where that makes the groups."""
     every: tuple[Int64, Integers] | None = None
-    """Where it does, the lists of all anchors, (anchor, K) rows and labels, without such rows."""
+    """In that case (anchor, K) rows and labels of the lists of all anchors, without such rows."""
 
     @property
     def enough(self) -> bool:
@@ -148,8 +150,8 @@ class OneEach:
         return "supported" if self.exact else "weak"
 
     def copied(self, expected: float) -> bool:
-        """Whether labels are not each row's own, given the chance by the rates of distinct rows
-        that two labels of one clean class differ."""
+        """Whether rows of a group have their labels from each other; ``expected`` is the chance, by
+        the rates of distinct rows, that two labels of one clean class differ."""
         surely = self.disagree + SURELY * self.error < 0.5 * expected
         return not self.enough or self.opposed or self.alike or surely
 
@@ -159,14 +161,15 @@ class OneEach:
         return self.disagree + SURELY * self.error < HARDLY * self.away
 
     def left_out(self, support: Sequence[Support]) -> bool:
-        """Whether such rows are left out of each other's lists, given the verdicts on the rates of
-        distinct ones: where most are read off nothing, all labels may be right, but for those that
-        are alike among rows whose others differ."""
+        """Whether rows of a group are left out of each other's lists, given the verdicts on the
+        rates of distinct rows. Where most rates are unsupported all labels may be right, unless
+        those of copies are alike and those just beyond differ."""
         are_read = 2 * list(support).count("unsupported") < len(support)
         return self.run > 0 or ((are_read or self.alike) and not self.opposed)
 
     def reason(self, then: str, support: Sequence[Support]) -> str:
-        """A sentence on it before another one, as of ``left_out``."""
+        """What the groups are, and what is done about them, before another reason; ``support`` as
+        of ``left_out``."""
         what = "copies of others" if self.exact else "copies of others or close to being so"
         alike = f"{1.0 - self.share:.0%} of the rows are {what}"
         if self.run:
@@ -191,14 +194,14 @@ class OneEach:
 
 
 def of_one_value(own: Int64, group: Int64) -> Bools:
-    """(list, k) which neighbors belong together with the list's row, by numbers of the groups of
-    rows (list,) and neighbors (list, k); negative ones are alone."""
+    """(list, k) which neighbors are of the same group as the list's row, by the groups of rows
+    (list,) and neighbors (list, k); those of negative numbers are alone."""
     return np.asarray((own[:, None] == group) & (group >= 0))
 
 
 def one_of_value(neighbor: Int64, label: Integers, group: Int64) -> OneEach:
-    """The first anchor of each group, its list without rows of that group, as long as nine lists of
-    ten are then; the others are left out.
+    """The first anchor of each group, with the rows of that group left out of its list. Lists are
+    as long as nine in ten then allow; anchors with a shorter one are left out.
 
     ``neighbor``, ``label`` and ``group`` are (anchor, K), column 0 the anchor itself.
     """
@@ -210,10 +213,15 @@ def one_of_value(neighbor: Int64, label: Integers, group: Int64) -> OneEach:
     width = int(np.sort(length)[len(length) // 10])
     column = np.argsort(alike, axis=1, kind="stable")[length >= width, :width] + 1
     anchor = first[length >= width]
-    column = np.column_stack([np.zeros(len(anchor), np.int64), column])
-    near = np.take_along_axis(neighbor[anchor], column, axis=1)
-    given = np.take_along_axis(label[anchor], column, axis=1)
-    return OneEach(anchor, near, given, exact=True, share=1.0, disagree=0.0, error=0.0)
+    lists = _with_columns(neighbor[anchor], label[anchor], column)
+    return OneEach(anchor, *lists, exact=True, share=1.0, disagree=0.0, error=0.0)
+
+
+def _with_columns(neighbor: Int64, label: Integers, column: Int64) -> tuple[Int64, Integers]:
+    """Rows and labels of the anchors themselves, and of these columns (anchor, any) after them."""
+    column = np.column_stack([np.zeros(len(column), np.int64), column])
+    near = np.take_along_axis(neighbor, column, axis=1)
+    return near, np.take_along_axis(label, column, axis=1)
 
 
 def groups_of(
@@ -229,11 +237,11 @@ def groups_of(
 
 
 def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int) -> OneEach | None:
-    """One anchor of each run of the file as long as neighbors surely stand together, the rows that
-    near in the file left out of its list; None where these disagree about as often as others do,
-    what lies beyond them says nothing, or the file is sorted by labels.
+    """One anchor of each run of the file, with rows that stand so near in the file left out of its
+    list; a run is as long as neighbors surely stand together. None where these disagree about as
+    often as others do, what lies beyond them says nothing, or the file is sorted by labels.
 
-    How often they disagree is seen among the nearest of each anchor, where the others agree most:
+    How often they disagree is counted around the anchors whose other neighbors agree most:
     elsewhere rows that follow each other differ as they cross to another class.
 
     ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
@@ -251,33 +259,28 @@ def one_of_run(neighbor: Int64, label: Integers, distance: Floating, n_rows: int
     others = without_mates(mate) + 1
     if others.shape[1] < 9:  # fewer are not `enough`
         return None
-    column = np.column_stack([np.zeros(len(neighbor), np.int64), others])
-    every = np.take_along_axis(neighbor, column, axis=1)
-    given = np.take_along_axis(label, column, axis=1)
+    every, given = _with_columns(neighbor, label, others)
     anchor = order[np.unique(neighbor[order, 0] // run, return_index=True)[1]]
     own, near, beyond = label[few, :1], label[few, 1 : NEAREST + 1], given[few, 1 : AROUND + 1]
-    alike = (beyond[:, :, None] == beyond[:, None, :]).mean(axis=(1, 2))
-    mates, pure = apart[:, :NEAREST] <= run, alike >= np.quantile(alike, PURE)
-    some, among = pure & mates.any(axis=1), mates.sum(axis=1)
-    if some.sum() < FEWEST:
+    purity = (beyond[:, :, None] == beyond[:, None, :]).mean(axis=(1, 2))
+    mate, pure = apart[:, :NEAREST] <= run, purity >= np.quantile(purity, PURE)
+    compared, n_mates = pure & mate.any(axis=1), mate.sum(axis=1)
+    if compared.sum() < FEWEST:
         return None
-    disagree = float((((near != own) & mates).sum(axis=1)[some] / among[some]).mean())
+    n_differ = ((near != own) & mate).sum(axis=1)
+    disagree = float((n_differ[compared] / n_mates[compared]).mean())
     away = (beyond != own)[pure].mean()
     share = np.bincount(label[:, 0], minlength=int(label.max()) + 1) / len(label)
-    groups = len(np.unique(neighbor[few, 0][pure] // run))
-    at_most = away + SURELY * _standard_error(away, groups)
-    unrelated = 1.0 - share[beyond[pure]].mean()  # what these say if it is nothing
+    n_runs = len(np.unique(neighbor[few, 0][pure] // run))
+    at_most = away + SURELY * _standard_error(away, n_runs)
+    unrelated = 1.0 - share[beyond[pure]].mean()  # what `away` is if these say nothing
     chance, follow = 1.0 - share @ share, (label[anchor[1:], 0] != label[anchor[:-1], 0]).mean()
     if disagree >= 0.5 * away or follow < SORTED * chance:
         return None
     if max(away / OF_CHANCE, at_most) >= unrelated:
         return None
-    one = OneEach(
-        *(anchor, every[anchor], given[anchor], False, 1.0 / run, disagree),
-        error=_standard_error(disagree, float(some.sum())),
-        run=run,
-        every=(every, given),
-    )
+    error, lists = _standard_error(disagree, float(compared.sum())), (every[anchor], given[anchor])
+    one = OneEach(anchor, *lists, False, 1.0 / run, disagree, error, run=run, every=(every, given))
     return one if one.enough else None
 
 
@@ -298,51 +301,40 @@ def one_of_each(
     ``neighbor``, ``label`` and ``distance`` are (anchor, K), column 0 the anchor itself.
     """
     half, within = distance.shape[1] // 2, radius(neighbor[:, 0], label, distance)
-    m = (distance[:, 1 : half + 2] <= within).sum(axis=1)
-    some = np.flatnonzero(m)
-    groups, disagree, away = _contrast(m[some], _differing(label[some]))
-    if groups == 0 or (groups < FEWEST and 2 * len(some) < len(m)):
+    n_copies = (distance[:, 1 : half + 2] <= within).sum(axis=1)
+    some = np.flatnonzero(n_copies)
+    groups, disagree, away = _contrast(n_copies[some], _differing(label[some]))
+    if groups == 0 or (groups < FEWEST and 2 * len(some) < len(neighbor)):
         return None
     error = _standard_error(disagree, groups)
     opposed = disagree - SURELY * error > 1.0 - 1.0 / n_classes
-    buried = 2 * int((m > half).sum()) > len(m)
+    buried = 2 * int((n_copies > half).sum()) > len(neighbor)
     if not (opposed or buried) and disagree >= 0.5 * away:
         return None
-    exact, share = within == 0, np.unique(label[:, 0], return_counts=True)[1] / len(label)
-    if not exact and away >= OF_CHANCE * (1.0 - share @ share):
+    exact, shares = within == 0, np.unique(label[:, 0], return_counts=True)[1] / len(label)
+    if not exact and away >= OF_CHANCE * (1.0 - shares @ shares):
         return None
-    near, mate = neighbor[some, 1 : half + 2], np.arange(half + 1) < m[some, None]
+    near, copy = neighbor[some, 1 : half + 2], np.arange(half + 1) < n_copies[some, None]
     listed = np.sort(neighbor[:, 0])
-    place = np.minimum(np.searchsorted(listed, near), len(m) - 1)
-    earlier = (listed[place] == near) & mate & (near < neighbor[some, :1])
-    first = m <= half
+    place = np.minimum(np.searchsorted(listed, near), len(neighbor) - 1)
+    earlier = (listed[place] == near) & copy & (near < neighbor[some, :1])
+    first = n_copies <= half
     first[some] &= ~earlier.any(axis=1)
     anchor = np.flatnonzero(first)
-    left = m[anchor]
-    width = distance.shape[1] - int(left.max(initial=0))
-    column = np.concatenate(
-        [np.zeros((len(anchor), 1), np.int64), 1 + left[:, None] + np.arange(width - 1)], axis=1
-    )
-    sample = OneEach(
-        anchor,
-        np.take_along_axis(neighbor[anchor], column, axis=1),
-        np.take_along_axis(label[anchor], column, axis=1),
-        exact,
-        float(np.mean(1.0 / (1.0 + m))),
-        disagree,
-        error,
-        away,
-        within,
-        opposed,
-    )
+    left_out = n_copies[anchor]
+    width = distance.shape[1] - int(left_out.max(initial=0))
+    column = 1 + left_out[:, None] + np.arange(width - 1)
+    lists = _with_columns(neighbor[anchor], label[anchor], column)
+    share = float(np.mean(1.0 / (1.0 + n_copies)))
+    one = OneEach(anchor, *lists, exact, share, disagree, error, away, within, opposed)
     alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
-    return sample if sample.enough or (exact and alike) else None
+    return one if one.enough or (exact and alike) else None
 
 
 def one_of_copies(x: Float32, y: Integers, threads: Threads = ALONE) -> Int64:
-    """Rows of a sample (row, feature) without those that stand there before, equal or changed a
-    little, where such rows share labels: a metric would be learned, and judged, by them. All rows
-    where few would be left."""
+    """Rows of a sample (row, feature) but those that copy an earlier one, exactly or nearly, where
+    copies share labels: a metric would be learned, and judged, by them. All rows where few would be
+    left."""
     every, width = np.arange(len(x)), min(LISTED, len(x) // 4)
     some = every[:LISTS]
     index, distance = nearest(x[some], x, width, exclude=some, threads=threads)
@@ -357,10 +349,11 @@ def one_of_copies(x: Float32, y: Integers, threads: Threads = ALONE) -> Int64:
 
 
 def radius(row: Int64, label: Integers, distance: Floating) -> float:
-    """The distance within which rows most likely share labels: 0 where many are equal, else that
-    which tells most of whose labels agree, those within it or the next of the same lists.
+    """The distance within which rows most likely share labels; -1 for none.
 
-    ``row`` (list,), ``label`` and ``distance`` (list, K) as of ``one_of_each``; -1 for no distance.
+    0 where many rows are equal, else the one by which the labels within it agree most surely more
+    often than the next of the same lists do. ``row`` is (list,), ``label`` and ``distance``
+    (list, K) as of ``one_of_each``.
     """
     half = distance.shape[1] // 2
     if (distance[:, 1] == 0).mean() >= EXACTLY:
@@ -386,13 +379,14 @@ def radius(row: Int64, label: Integers, distance: Floating) -> float:
 
 
 def _differing(label: Integers) -> Int32:
-    """(list, K) how many rows before each rank have another label than the list's row."""
+    """(list, K) how many rows up to each rank have another label than the list's row."""
     return np.cumsum(label != label[:, :1], axis=1, dtype=np.int32)
 
 
 def _contrast(m: Int64, differing: Int32) -> tuple[float, float, float]:
-    """How many groups the ``m`` nearest of each list make, (list,) above 0; and how often their
-    labels differ from the row's, and those of the next ones, each group counted once."""
+    """How many groups rows make with their ``m`` nearest, (list,) above 0; how often labels of
+    these differ from the row's, and how often those of the next ones do, each group counted once.
+    """
     row, weight = np.arange(len(m)), 1.0 / (1.0 + m)
     groups = float(weight.sum())
     if not groups:
