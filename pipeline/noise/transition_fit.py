@@ -1,9 +1,9 @@
 """Maximum likelihood of a transition matrix, and of how label shares tell the clean classes.
 
-The matrix starts from the held-out labels of the rows richest in each class. Where classes are of
-few rows, rich is judged by the nearest few: a neighborhood larger than a quarter of the class
-holds mostly others. Where labels are few, a diagonal leans towards the
-others', which gives way to a few hundred informative rows.
+The fit starts from a first matrix: the held-out labels of the rows that are richest in each class.
+For classes of few rows, richness is judged by a row's nearest few neighbors, since a neighborhood
+larger than a quarter of the class holds mostly others. Diagonal entries that are known from few
+labels are drawn towards those of the other classes; a few hundred informative rows outweigh that.
 """
 
 from __future__ import annotations
@@ -20,64 +20,64 @@ from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.extrema import SIZES, held_out_classes
 
 ALL_WORK = 30_000_000_000
-"""Anchors times classes squared times the steps of a descent that are paid for: of many classes
-there are fewer steps."""
+"""Anchors times classes squared times steps of a descent at most: with many classes there are fewer
+steps."""
 SINGLE_WORK = 2_000_000
-"""Anchors times classes squared from which on sums over anchors are of float32, in a half to a
-quarter of the time."""
+"""Anchors times classes squared from which on sums over anchors are of float32, which takes a
+quarter to a half of the time."""
 MANY_PLACES = 100
-"""Classes for each label of a row from which on sums are over its labels alone."""
+"""Classes per label of a row from which on sums run over its labels, not over all classes."""
 PIECE = 1 << 11
 """Anchors that are summed together, by one thread."""
 
 # Tuned on optdigits, landsat, usps and letter.
 MIXING_PENALTY = 8.0
-"""Penalty on squared departures from "label shares times the inverse of a first matrix", the index
-that would be right if classes did not overlap."""
+"""Penalty on squared departures of the mixing matrix from the inverse of a first matrix, the right
+one if classes did not overlap."""
 PURITY = 0.02
-"""Reward per label for rows of one class alone: of two fits alike, the one with purer rows."""
+"""Reward per label for rows of one class alone: of two equal fits, the one with purer rows."""
 DIAGONAL_SPREAD = 0.2
-"""Standard deviation, as expected before any label is seen, of the diagonal's entries."""
+"""Prior standard deviation of the diagonal's entries."""
 FIRST_SPREAD = 0.1
-"""The same of the first matrix, which few anchors may show far too low."""
+"""The same for the first matrix, in which few anchors may make an entry far too low."""
 ANCHOR_SHARE = 0.3
-"""Share of a class' expected rows that are its first anchors."""
+"""First anchors of a class, as a share of the anchors that it has if classes are equally large."""
 FIRST_PART = 0.25
 """Part of a class' rows that the neighborhoods of its first anchors hold at most."""
 FIRST_SIZES = 18, 90
-"""Rows that these neighborhoods hold at least, before that, and at most."""
+"""Rows that these neighborhoods hold at least, whatever that part, and at most."""
 SURE, UNSURE = 12.0, 6.0
-"""Totals of the weights that a fit is begun with."""
+"""Sums of the weights of the sizes from which a fit may start: chances are sure or unsure."""
 LEANING, LEAST_SINGULAR = (0.0, 0.2, 0.5), 0.1
-"""Parts of the classes' own labels that a matrix of many classes to be inverted is given in turn,
+"""Parts of the identity that are mixed in turn into a matrix of many classes before it is inverted,
 until its least singular value is so large."""
 FEW_CLASSES = 32
-"""Classes whose matrix is inverted as it is: two of few that nearly coincide are not rare."""
+"""Classes up to which a matrix is inverted as it is: two that nearly coincide need not be rare."""
 PURE = 0.98
 """Mean sum of the squares of rows' chances from which on these are sure."""
 BETTER = 0.8
-"""Nats a class by which the loss of a fit begun with unsure chances has to be less than that of one
-begun with sure ones, which up to there errs less."""
+"""Nats per class by which a fit that starts from unsure chances has to be better than one that
+starts from sure ones, which errs less otherwise."""
 WORTH = 10.0
-"""Nats by which a class has to make labels likelier, where without it there is another fit."""
+"""Nats by which a class has to make labels likelier to be kept where a fit does without it."""
 LEAST_RATE = 1e-4
-"""Of the matrix that a fit is begun with."""
+"""Least entry of the matrix from which a fit starts."""
 FEWEST_STEPS, MOST_STEPS = 20, 150
-"""Of a descent near the first index, and of that which follows it."""
+"""Steps of a descent near the first index, and of the one that follows it, at least and at most."""
 MANY_STEPS, FIRST_STEPS = 50, 5
-"""Steps from which on, if they are paid for, a fit is begun in both ways; and those near the first
-index where they are not."""
+"""Steps that are allowed from which on a fit starts in both ways; and steps near the first index
+where fewer are."""
 LEAST_STEP = 3e-6
 """Part of the loss that a step has to take away for another to follow."""
 FEWEST_LABELS = 25
-"""Held-out labels of a class from which on it may be said to lie nowhere."""
+"""Held-out labels of a class that are needed to say that it lies nowhere."""
 FEWEST_GIVEN = 16
-"""Anchors that have such a label, as expected by how common it is, at least: of fewer none may be
-where its class lies."""
+"""Anchors expected to have such a label that are needed, too: of fewer, none may be where its class
+lies."""
 MOST_REFITS = 2
-"""Times that the fit is done again without the classes that lie nowhere."""
+"""How often classes that lie nowhere are taken out and the others fitted again."""
 LEAST_RIGHT = 0.1
-"""Part of a label's rows that are of its class, at least, if there is one."""
+"""Part of the rows with a label that have to be of its class, if there is one."""
 
 
 def fit(
@@ -88,11 +88,12 @@ def fit(
     coverage: int,
     threads: Threads = ALONE,
 ) -> tuple[Float64, Float64, Float64]:
-    """Matrix (c, c), row = true class, chances of clean classes (m, c), and labels held out (m, c).
+    """Matrix (c, c), row = true class, chances of clean classes (m, c), and labels held out (m, c),
+    of m anchors.
 
-    Of m anchors, as in ``held_out_classes``; ``label`` in [0, c), each of which is there. A class
-    that lies nowhere, as a label given at random does, is nobody's true class: its row is the
-    identity's, its chances are 0.
+    Arguments are as in ``held_out_classes``, with every ``label`` of [0, c) there. A class that
+    lies nowhere, as that of a label given at random, is nobody's true class: its row is that of the
+    identity, and its chances are 0.
     """
     kind = kind_of_sums(len(label), c)
     share, counts = held_out_classes(neighbor, label, c, n_rows, coverage, kind)
@@ -104,7 +105,7 @@ def fit(
     best, rich = _without_lost(anchors, every), ~(are_mixtures(first, every) & shown(counts))
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
         fits = best, _without_lost(anchors, every[rich])
-        best = max(fits, key=lambda fit: fit.likelihood(counts) - WORTH * len(fit.true))
+        best = max(fits, key=lambda fit: fit.log_likelihood(counts) - WORTH * len(fit.true))
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
     matrix[true], chances[:, true] = best.matrix, best.clean
@@ -112,22 +113,22 @@ def fit(
 
 
 class Fit(NamedTuple):
-    """The classes that lie anywhere."""
+    """What was fitted of the classes that lie anywhere."""
 
     true: Int64
-    """(t,) codes."""
+    """(t,) codes of these classes."""
     matrix: Float64
     """(t, c) their rows of the matrix."""
     clean: Float64
-    """(m, t) their chances."""
+    """(m, t) their chances at the anchors."""
 
-    def likelihood(self, counts: Float64) -> float:
-        """The logarithm of that of the held-out labels."""
+    def log_likelihood(self, counts: Float64) -> float:
+        """That of the held-out labels (m, c)."""
         return float((counts * np.log(np.maximum(self.clean @ self.matrix, 1e-9))).sum())
 
 
 class Anchors(NamedTuple):
-    """What is known of the anchors, and begun with."""
+    """The labels around the anchors, and what a fit starts from."""
 
     pieces: list[Piece]
     counts: Float64
@@ -135,17 +136,17 @@ class Anchors(NamedTuple):
     first: Float64
     """(c, c) a first matrix."""
     near: int
-    """Which of the sizes has neighborhoods that are a small part of a class."""
+    """Place of the size whose neighborhoods are a small part of a class."""
     threads: Threads
 
     @property
-    def paid(self) -> int:
-        """Steps of a descent that are."""
+    def allowed_steps(self) -> int:
+        """Steps of a descent that `ALL_WORK` pays for."""
         return ALL_WORK // (len(self.counts) * len(self.first) ** 2)
 
 
 def _without_lost(anchors: Anchors, true: Int64) -> Fit:
-    """The fit of some classes, again without those that then lie nowhere."""
+    """The fit of some classes, repeated without those that then lie nowhere."""
     fitted, clean = _fit(anchors, true)
     for _ in range(MOST_REFITS):
         lost = nowhere(fitted, clean, anchors.counts, true)
@@ -161,11 +162,11 @@ def _without_lost(anchors: Anchors, true: Int64) -> Fit:
 
 def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bools:
     """(t,) which of the ``true`` classes, the rows of ``matrix`` (t, c) and columns of ``clean``
-    (m, t), are none: where they lie another label is commoner, and theirs is half as common
-    elsewhere; or nearly all who have their label are of other classes.
+    (m, t), lie nowhere: another label is commoner where they lie, and their own is at least half as
+    common elsewhere; or nearly all rows with their label are of other classes.
 
-    With such a class the fit is free to take any mixture of the others for it; without, its labels
-    are their mistakes. Of few labels nothing is decided.
+    With such a class, the fit may take any mixture of others for it; without, its labels are
+    mistakes of the others. Labels that are few decide nothing.
     """
     given, own = counts.sum(axis=0)[true], matrix[np.arange(len(true)), true]
     mixture, enough = are_mixtures(matrix, true), shown(counts)[true]
@@ -175,8 +176,7 @@ def nowhere(matrix: Float64, clean: Float64, counts: Float64, true: Int64) -> Bo
 
 
 def shown(counts: Float64) -> Bools:
-    """(class,) which have labels enough, and at anchors enough, to tell whether they lie
-    anywhere."""
+    """(class,) whether a class has labels enough, at anchors enough, to tell where it lies."""
     given = counts.sum(axis=0)
     return np.asarray(
         (given >= FEWEST_LABELS) & (len(counts) * given >= FEWEST_GIVEN * given.sum())
@@ -184,17 +184,17 @@ def shown(counts: Float64) -> Bools:
 
 
 def are_mixtures(matrix: Float64, true: Int64) -> Bools:
-    """(t,) classes where which lie another label is commoner, and theirs is half as common where
-    others do."""
+    """(t,) whether another label is commoner where a class lies, and its own is at least half as
+    common where another class does."""
     own, others = matrix[np.arange(len(true)), true], matrix[:, true].copy()
     np.fill_diagonal(others, 0.0)
     return np.asarray((own < matrix.max(axis=1)) & (own <= 2.0 * others.max(axis=0)))
 
 
 def renamed(matrix: Float64, clean: Float64, true: Int64, lost: Bools) -> tuple[Float64, Float64]:
-    """The fit with the names of those classes exchanged among themselves that seem to be none, so
-    that most rows are of the class whose label they have: a fit may explain the rows of one by the
-    place of another, which then lies nowhere in its stead."""
+    """Matrix and chances with the names of the ``lost`` classes exchanged among each other, so that
+    as many rows as possible are of the class whose label they have: a fit may put one class in the
+    place of another, which then seems to lie nowhere in its stead."""
     places = np.flatnonzero(lost)
     rows = clean.mean(axis=0)[places, None] * matrix[np.ix_(places, true[places])]
     _, name = linear_sum_assignment(rows + 1e-9 * np.eye(len(places)), maximize=True)
@@ -204,8 +204,8 @@ def renamed(matrix: Float64, clean: Float64, true: Int64, lost: Bools) -> tuple[
 
 
 def commonest(matrix: Float64, true: Int64) -> Int64:
-    """(t,) the ``true`` classes, but of two names of one class, of which the other lies nowhere,
-    the one that its rows are given more often: twice as often as those of all other classes."""
+    """(t,) the ``true`` classes, each renamed by its commonest label where that is of no other true
+    class, and at least twice as common there as where any other class lies."""
     names = true.copy()
     for t, label in enumerate(matrix.argmax(axis=1)):
         others = np.delete(matrix[:, label], t)
@@ -215,26 +215,26 @@ def commonest(matrix: Float64, true: Int64) -> Int64:
 
 
 class Piece(NamedTuple):
-    """Some anchors, whose sums are of the type of ``share``."""
+    """Some anchors, whose sums one thread adds up in the type of ``share``."""
 
     share: Floating
     """(g, row, c) shares of given labels in their neighborhoods."""
     at: tuple[Int64, Int64]
-    """(n,), (n,) rows and classes of labels that are held out, by row."""
+    """(n,), (n,) rows and classes that have held-out labels, by row."""
     labels: Floating
     """(n,) how many labels these are."""
     pure: Floating
     """(row, 1) reward for being of one class."""
 
     @property
-    def few(self) -> bool:
-        """Whether so few of the classes have a label of a row that only these are worked on."""
+    def is_sparse(self) -> bool:
+        """Whether rows have labels of so few classes that sums run over these alone."""
         return bool(self.share[0].size > MANY_PLACES * len(self.labels))
 
     def chances(self, clean: Floating, matrix: Floating) -> Floating:
         """(n,) of the labels, by chances (row, t) of clean classes and the matrix (t, c)."""
         row, label = self.at
-        if not self.few:
+        if not self.is_sparse:
             return np.asarray((clean @ matrix)[self.at])
         of_label = np.ascontiguousarray(matrix.T)
         return np.asarray(np.einsum("nt,nt->n", clean[row], of_label[label]))
@@ -242,7 +242,7 @@ class Piece(NamedTuple):
     def placed(self, values: Floating) -> Any:
         """(row, c) the values (n,) of the labels, and 0 for others."""
         shape = self.share.shape[1:]
-        if self.few:
+        if self.is_sparse:
             return csr_array((values, self.at), shape)
         placed = np.zeros(shape, values.dtype)
         placed[self.at] = values
@@ -250,12 +250,12 @@ class Piece(NamedTuple):
 
 
 def kind_of_sums(m: int, c: int) -> Any:
-    """Type of what is summed over so many anchors and classes."""
+    """Type of floats in which sums over m anchors and c classes are made."""
     return np.float64 if m * c * c < SINGLE_WORK else np.float32
 
 
 def pieces_of(share: Floating, counts: Float64) -> list[Piece]:
-    """All anchors."""
+    """All anchors, piece by piece."""
     m, c = counts.shape
     kind = kind_of_sums(m, c)
     pure, pieces = PURITY * counts.sum(axis=1, keepdims=True), []
@@ -270,12 +270,13 @@ def pieces_of(share: Floating, counts: Float64) -> list[Piece]:
 def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
     """Rows of the matrix (t, c), and chances (m, t), of the ``true`` classes.
 
-    Begun with chances that are sure, and what the labels say by them; and, unless chances stay so,
-    with the first matrix and chances that are not, from which steps are slow to reach sure ones of
-    many classes: it takes rows for the mixtures that their labels are. Where steps are few, only
-    so: the first descent stays where it began, and takes overlap for mistakes.
+    One descent starts from sure chances, and from the matrix that held-out labels make by them.
+    Unless its chances stay sure, another starts from the first matrix and unsure chances; with many
+    classes it is slow to make chances sure, and takes rows for the mixtures that their labels are.
+    Where few steps are allowed there is only the second: the other would stay where it started, and
+    take overlap for mistakes.
     """
-    if anchors.paid < MANY_STEPS:
+    if anchors.allowed_steps < MANY_STEPS:
         return _descended(anchors, true, anchors.first[true], UNSURE)[1:]
     sure, matrix, clean = _descended(anchors, true, _by_likeliest(anchors, true), SURE)
     if (clean**2).sum(axis=1).mean() < PURE:
@@ -286,9 +287,9 @@ def _fit(anchors: Anchors, true: Int64) -> tuple[Float64, Float64]:
 
 
 def _inverse(matrix: Float64, true: Int64) -> Float64:
-    """(c, t) what makes shares of given labels chances of classes, by the rows (t, c) of ``true``
-    ones; these lean to the classes' own labels where some of many are nearly mixtures of others, as
-    those of rare classes are."""
+    """(c, t) pseudoinverse of the rows (t, c) of the ``true`` classes, which makes chances of label
+    shares. With many classes, where some rows are nearly mixtures of others, as those of rare
+    classes are, rows are first leant to the classes' own labels."""
     even, own = 0.05 / matrix.shape[1], np.eye(matrix.shape[1])[true]
     parts = LEANING if len(true) > FEW_CLASSES else LEANING[:1]
     for part in parts:
@@ -299,7 +300,7 @@ def _inverse(matrix: Float64, true: Int64) -> Float64:
 
 
 def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
-    """(t, c) held-out labels of the rows of which each class is the likeliest."""
+    """(t, c) shares of held-out labels of the rows whose likeliest class each is."""
     inverse, c = _inverse(anchors.first[true], true), len(anchors.first)
     labels = np.full((len(true), c), 0.5 / c)
     chances = (piece.share[anchors.near] @ inverse for piece in anchors.pieces)
@@ -310,19 +311,19 @@ def _by_likeliest(anchors: Anchors, true: Int64) -> Float64:
 
 
 def _descended(
-    anchors: Anchors, true: Int64, begin: Float64, total: float
+    anchors: Anchors, true: Int64, start: Float64, total: float
 ) -> tuple[float, Float64, Float64]:
-    """The loss, matrix and chances at the end of a descent from a matrix (t, c) and weights of the
-    g sizes that add up to a total. Free parameters: logits of the matrix, a mixing matrix, weights
-    of the sizes, biases."""
+    """The loss, matrix and chances at the end of a descent from a matrix ``start`` (t, c) and equal
+    weights of the g sizes that add up to a ``total``. Free parameters: logits of the matrix, a
+    mixing matrix, weights of the sizes, biases."""
     pieces, threads = anchors.pieces, anchors.threads
     g, c, t = len(pieces[0].share), len(anchors.first), len(true)
-    target = _inverse(begin, true)
+    target = _inverse(start, true)
     target -= target.mean(axis=1, keepdims=True)
-    logits = np.log(begin).ravel()
+    logits = np.log(start).ravel()
     free = np.concatenate([logits, target.ravel(), np.full(g, total / g), np.zeros(t)])
-    most = min(MOST_STEPS, max(FEWEST_STEPS, anchors.paid))
-    first = most if anchors.paid >= MANY_STEPS else FIRST_STEPS
+    most = min(MOST_STEPS, max(FEWEST_STEPS, anchors.allowed_steps))
+    first = most if anchors.allowed_steps >= MANY_STEPS else FIRST_STEPS
     for times, steps in ((1000.0, first), (1.0, most)):
         limit = {"maxiter": steps, "maxfun": 2 * steps, "ftol": LEAST_STEP}
         data = (pieces, target, times * MIXING_PENALTY, true, threads)
