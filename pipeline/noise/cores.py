@@ -1,5 +1,5 @@
-"""The core of a class: rows away from where the other class is in the majority, and what their
-labels say: whether wrong ones lie together."""
+"""The core of a class, rows away from where the other class is in the majority; and whether wrong
+labels in it lie together."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from pipeline.knn.threads import ALONE, Threads
 NEAR = 20
 """Anchors around a row that count as near."""
 AMONG = 4000
-"""Anchors among which these are searched at most."""
+"""Anchors at most among which the near ones are sought."""
 NEIGHBORS = 60
 """Neighbors that vote, at most."""
 MAJORITIES = ((10, 2.0), (20, 1.6), (NEIGHBORS, 1.3))
-"""Neighbors that vote at once, and standard errors from which the other class has won."""
+"""Numbers of neighbors that vote, each with the standard errors by which the other class has to be
+ahead to be in the majority."""
 BLENDED = 0.06
-"""Part of a class among rows that are likelier of the other from which classes blend."""
+"""Part of a class that lies among rows likelier of the other, from which on classes blend."""
 RARE = 0.05
-"""Rows likelier of the other class, for each of the class, below which that one is rare."""
+"""Rows likelier of the other class, per row of the class, below which the other class is rare."""
 
 
 def near_anchors(x: Floating, threads: Threads = ALONE) -> Int64:

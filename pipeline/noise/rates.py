@@ -1,4 +1,4 @@
-"""The noise rates, how sure they are, and the words for it."""
+"""The noise rates of two classes, how far each use may rely on them, and the words for it."""
 
 from __future__ import annotations
 
@@ -15,43 +15,43 @@ Support = Literal["supported", "weak", "unsupported"]
 WEAK, UNSUPPORTED = 0.2, 0.45
 """Half-width over range above which a rate is weakly supported, or not at all."""
 FEW, TOO_FEW = 250.0, 60.0
-"""Informative rows of a class, rows * (1 - p0 - p1)**2, below which likewise."""
+"""Informative rows of a class, rows * (1 - p0 - p1)**2, below which it is weak, or none."""
 FEWEST_ROWS = 40
 """Rows below which nothing tells noise from truth."""
 SETTLED = 3.0
-"""Rows that an extreme averages, over the fewest that are looked at, below which weakly: it may be
-falling still."""
+"""Rows of the purest plateau, over the fewest that make one, below which support is weak: the rate
+might still fall with more."""
 MIXED = 0.3
-"""Class impurity (probability that a row like the class' rows belongs to the other) above which the
-verdict is at most ``weak``."""
+"""Impurity of a class (chance that a row where it lies belongs to the other) above which a verdict
+is at most ``weak``."""
 MANY, MIXED_FEW = 1000.0, 0.15
 """With fewer informative rows than ``MANY``, the impurity above which it is at most ``weak``."""
 HIDDEN = 0.9
-"""Part of a class' impurity, times what is pure of it, that may be mistakes that cluster where
-classes seem to overlap; the upper end of the interval allows for it."""
+"""Part of impurity * (1 - impurity) by which the upper end of an interval is raised: where classes
+seem to overlap there may be mistakes that cluster."""
 
 MOSTLY, STRANGE = 0.5, 0.14
-"""A rate from which a class is mostly given the other label; and the other class' rate and half its
-impurity, together, beyond which that is not believed unless it is supported."""
+"""Rate from which a class is mostly given the other label; and the other class' rate plus half its
+impurity, beyond which such a rate is doubtful unless it is supported."""
 MINGLED = 0.3
-"""Part of a class' impurity that may be the other class in its purest neighborhoods, beside the
-share ``p0 + p1`` of its rate, where it has at most ``FEW`` informative rows, and less as it has
-more: the curve of few rows is a step wherever the range between the rates is narrow."""
+"""Part of a class' impurity that may be the other class in its purest neighborhoods; the lower end
+of its interval allows for that, and for a share ``p0 + p1`` of the rate: in full up to ``FEW``
+informative rows, for less with more. The curve of few rows is a step where rates are large."""
 ALLOWED: dict[Support, float] = {"supported": 0.1, "weak": 0.7, "unsupported": 1.0}
-"""Part of both that the lower end allows for, by verdict."""
+"""Part of both that the lower end takes off, by verdict."""
 RARE, RISKED = (0.15, 0.25), 0.4
-"""Share of the rarer class up to which, and from which on not, decisions allow for mistakes that
-depend on the features; and the part of an interval that is at risk then."""
+"""Share of the rarer class up to which decisions allow fully for mistakes that depend on the
+features, and from which not at all; and the part of an interval that then counts as an error."""
 TRUSTED, FADING = 0.5, 6.0
-"""Part of a class' rates that label qualities take where other classes lie all over it, and how
-fast it falls there from 1 with its impurity."""
+"""Part of a class' rates that label qualities trust where other classes lie all over it, and how
+fast trust falls from 1 to it with impurity."""
 FEWER, AROUND = (0.2, 0.24), (0.08, 0.12)
-"""Share of the labels of the rarer class up to which, and from which on not, mistakes may be taken
-to be alike in both classes; and the frequent class' rate and a quarter of its impurity, together,
-from which, and beyond which wholly."""
+"""Share of the rarer class' labels up to which label qualities may take one rate for both classes
+in full, and from which not at all; and the frequent class' rate plus a quarter of its impurity from
+which on they do, and from which in full."""
 ALIKE, MOST_DRAWN = 0.5, 0.9
-"""Part of the mistakes of which nothing is known that are alike for all classes; and most labels
-that are drawn."""
+"""Part of unknown mistakes that go from and to all classes alike; and the largest share of labels
+that may be drawn at random."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class NoiseRates:
     p0: float
     p1: float
     p0_interval: tuple[float, float]
-    """95 % interval for the rate realized in the pool; its upper end allows for mistakes that look
+    """95 % interval of the rate realized in the pool; its upper end allows for mistakes that look
     like overlap of the classes, its lower end for overlap that looks like mistakes."""
     p1_interval: tuple[float, float]
     method: Literal["minmax", "crossfit", "rknn", "given", "contradicted"]
@@ -85,12 +85,13 @@ class NoiseRates:
         return e0, e1
 
     def risk(self, given: float) -> Float64:
-        """(2,) errors of (p0, p1) that decisions count with, where a share `given` of the labels is
-        1: standard errors, which hold if mistakes depend on the class alone; where that is not
-        supported and one class is rare, most of half of the intervals.
+        """(2,) errors of (p0, p1) that decisions reckon with, where a share `given` of the labels
+        is 1: the standard errors, or, where the rates are not supported and one class is rare, a
+        part of the intervals if that is larger.
 
-        Labels that are mixed around a rare class are as like mistakes that depend on the features,
-        and by the rates of the class alone many rows of the other one would move to it.
+        Standard errors hold if mistakes depend on the class alone. Mixed labels around a rare class
+        may as well be mistakes that depend on the features; corrected by the rates of the class,
+        many rows of the other one would move to it.
         """
         errors = np.array(self.standard_errors)
         if self.support == "supported":
@@ -102,25 +103,25 @@ class NoiseRates:
 
     @property
     def impurity(self) -> tuple[float, float]:
-        """Of either class: chance that a row where it lies belongs to the other; 1 where nothing is
-        known of it."""
+        """Of each class the chance that a row where it lies belongs to the other; 1 where that is
+        unknown."""
         zero, one = (self.diagnostics.get(name, {}).get("impurity", 1.0) for name in ("p0", "p1"))
         return zero, one
 
     @property
     def unknown(self) -> bool:
-        """Whether a standard error is as large as what is left between the classes: of a class of
-        few rows, most labels may seem to be wrong."""
+        """Whether a standard error is as large as the difference between the classes' labels, as
+        for a class of few rows, most of whose labels may seem to be wrong."""
         return max(self.standard_errors) >= 1.0 - self.p0 - self.p1
 
     def alike(self, given: float) -> float:
-        """Part of either rate for which label qualities take what both classes share, where a share
-        `given` of the labels is 1: unless the verdict is supported, the more, the fewer labels the
-        rarer class has and the more mistakes stand around the frequent one.
+        """Part of each rate that label qualities replace by one rate of both classes, where a share
+        `given` of the labels is 1: 0 for supported rates, else the more, the fewer labels the rarer
+        class has and the more mistakes there are around the frequent one.
 
-        Where mistakes grow along the features, most labels of a rare class are those of the other,
-        and there they are the frequent ones: by the rates of the classes they would be believed,
-        and what is left around them taken for the class' own labels that went astray.
+        If mistakes grow along the features, a rare class' labels may be mistakes for the most part,
+        and in some places the commonest label. By the rates of the classes these labels would be
+        believed, and the right labels among them be taken for mistakes.
         """
         if self.method != "crossfit" or self.support == "supported":
             return 0.0
@@ -131,12 +132,12 @@ class NoiseRates:
 
     @property
     def doubtful(self) -> bool:
-        """Whether no decision should rest on the rates: they are not known; or a class would be
-        mostly given the other label, and labels are mixed around rows of the other class too.
+        """Whether no decision should rest on the rates: they are unknown; or by them a class is
+        mostly given the other label, while labels are mixed around rows of the other class too.
 
         Mistakes that grow along the features look like that where a class is rare, and corrected by
-        such rates whole regions would move to it. A class whose rows are mostly unlabeled leaves
-        the labels around the other one alone.
+        such rates whole regions would move to it. Where rows of a class are just mostly left
+        unlabeled, labels around the other class are not mixed.
         """
         if self.method != "crossfit" or self.support == "supported" or not self.diagnostics:
             return False
@@ -148,27 +149,27 @@ class NoiseRates:
 
 
 def worth(rows: float) -> str:
-    """What a class tells that is known as well as so many clean labels would tell it."""
+    """How much a class with so many informative rows tells, in words."""
     return f"tells as much as {rows:,.0f} clean label{'' if round(rows) == 1 else 's'}"
 
 
 def too_few(n_rows: int) -> str:
-    """Why so many rows support nothing."""
+    """Why a pool of so few rows supports nothing."""
     return f"{n_rows} rows are too few to tell noise from truth; it takes {FEWEST_ROWS}."
 
 
 def trusted(impurity: npt.ArrayLike) -> Float64:
-    """(class,) part of each class' rates that label qualities take: the more other classes lie
-    where it does, the more of what looks like its mistakes may be theirs."""
+    """(class,) part of each class' rates that label qualities trust: the more other classes lie
+    where it does, the more of its seeming mistakes may be rows of theirs."""
     return TRUSTED + (1.0 - TRUSTED) * np.exp(-FADING * np.asarray(impurity, np.float64))
 
 
 def unknown_mistakes(wrong: float, given_counts: Integers) -> Float64:
-    """(true class, given class) matrix where nothing but a share ``wrong`` of mistakes is known.
+    """(true class, given class) matrix where only the share ``wrong`` of mistakes is known.
 
-    ``ALIKE`` of them go from and to all classes alike. By that alone most labels of a rare class
-    are wrong where classes overlap; so the others are labels drawn from the ``given_counts``
-    (class,), which leaves classes as frequent as labels are.
+    A part ``ALIKE`` of them goes from and to all classes alike. With all of them, most labels of a
+    rare class would be wrong where classes overlap; so the others are labels drawn at random from
+    the ``given_counts`` (class,), which leaves classes as frequent as labels are.
     """
     c, share = len(given_counts), given_counts / max(1, int(given_counts.sum()))
     drawn = min(wrong / max(1.0 - float(share @ share), 1e-12), MOST_DRAWN)
@@ -197,8 +198,8 @@ def worst(verdicts: Iterable[Support]) -> Support:
 
 
 def verdict(gap: float, halves: list[float], sides: list[dict[str, float]]) -> tuple[Support, str]:
-    """Supported if both rates are known to a fraction of the range that is left between them, were
-    mistakes to depend on the class alone; and what its reason begins with."""
+    """The verdict, and the words that its reason begins with: supported if, were mistakes to depend
+    on the class alone, both rates are known to a fraction of ``gap``, 1 - p0 - p1."""
     relative = max(halves) / gap
     rows = min(side["informative_rows"] for side in sides)
     impurity = max(side["impurity"] for side in sides)
@@ -221,8 +222,8 @@ def known_to(
     sides: list[dict[str, float]],
     intervals: list[tuple[float, float]],
 ) -> str:
-    """How well the worse rate is known, were mistakes to depend on the class alone and, by its
-    interval, where they do not."""
+    """How well the worse rate is known: if mistakes depend on the class alone and, by its interval,
+    if they do not."""
     worse = 1 if halves[1] > halves[0] else 0
     rows = min(side["informative_rows"] for side in sides)
     low, high = intervals[worse]
