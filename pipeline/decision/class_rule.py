@@ -1,5 +1,5 @@
-"""The decision rules of c classes: the vote of the k nearest, corrected by the transition matrix,
-and that of neighborhoods of several sizes, weighed."""
+"""The decision rules of c classes: the vote of the k nearest, corrected by the transition matrix;
+and the weighed vote of neighborhoods of several sizes."""
 
 from __future__ import annotations
 
@@ -56,17 +56,16 @@ def decide(neighbor_label: Integers, n_classes: int, k: int, matrix: Float64 | N
 
 
 def decide_weighed(
-    neighbor_label: Integers, by: Correction, weights: Weights, trees: UInt8 | None = None
+    neighbor_label: Integers, noise: Correction, weights: Weights, trees: UInt8 | None = None
 ) -> Decided:
-    """Decide rows by the labels (row, rank) of their neighborhoods of all sizes, weighed as the
-    first pass of label qualities weighs them, and by ``model_chances`` (row, class), where these
-    are heard."""
+    """Decide rows by labels (row, rank) in neighborhoods of all sizes, with the weights of the
+    first pass of label qualities; and by ``model_chances`` (row, class) if these have a weight."""
     sizes = vote_sizes(neighbor_label.shape[1])
 
     def of_sizes(votes: ClassVotes) -> Float64:
-        return among_candidates(chances(vote_features(votes, by), votes.code, weights))
+        return among_candidates(chances(vote_features(votes, noise), votes.code, weights))
 
-    return _in_portions(neighbor_label, len(by.matrix), sizes, of_sizes, trees)
+    return _in_portions(neighbor_label, len(noise.matrix), sizes, of_sizes, trees)
 
 
 def _in_portions(
@@ -76,14 +75,14 @@ def _in_portions(
     chance_of: Callable[[ClassVotes], Float64],
     trees: UInt8 | None = None,
 ) -> Decided:
-    """Decide rows by what the votes of some rows say of their candidates, (row, candidate)."""
+    """Decide rows by ``chance_of`` their votes, (row, candidate)."""
     parts = []
     for start in range(0, max(1, len(neighbor_label)), PORTION):
-        some = slice(start, start + PORTION)
-        near = neighbor_label[some]
-        nobody = np.full(len(near), NONE, np.int32)
-        by_models = None if trees is None else trees[some]
-        votes = class_votes(near, nobody, n_classes, sizes, by_models)
+        rows = slice(start, start + PORTION)
+        near = neighbor_label[rows]
+        unlabeled = np.full(len(near), NONE, np.int32)
+        by_models = None if trees is None else trees[rows]
+        votes = class_votes(near, unlabeled, n_classes, sizes, by_models)
         chance = chance_of(votes)
         parts.append((votes.code, chance, likeliest(votes.code, chance)))
     return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))
@@ -95,7 +94,7 @@ def likeliest(code: Int32, chance: Float64) -> Int64:
 
 
 def share_of(neighbor_label: Integers, k: int, label: Integers) -> Float64:
-    """(row,) share of one class per row, (row,) codes, among the labels of the k nearest.
+    """(row,) share of each row's ``label``, (row,) codes, among the labels of its k nearest.
 
     ``neighbor_label`` is (row, rank) int, nearest first; -1 is missing.
     """

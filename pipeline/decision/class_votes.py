@@ -1,7 +1,7 @@
 """Votes of c classes among each row's neighbors, for several neighborhood sizes.
 
-Only classes that occur among a row's neighbors or that models make likeliest are kept, and of those
-the ``CANDIDATES`` of most votes, so that memory does not grow with the number of classes.
+A row's candidates are the classes that occur among its neighbors or that models make likeliest; of
+these the ``CANDIDATES`` with most votes are kept, so that memory does not grow with the classes.
 """
 
 from __future__ import annotations
@@ -14,15 +14,14 @@ from numba import njit
 from pipeline.arrays import Bools, Int32, Int64, Integers, UInt8, UInt16
 
 Codes = Int32
-Sums = Int64
 BYTE = 255
-"""Parts of a chance that is kept in a byte."""
+"""What a chance of 1 is in a byte."""
 CANDIDATES = 32
 """Classes kept per row; up to this many classes, all of them are."""
 SIZES = (4, 8, 16, 32, 64, 100)
 """Neighborhood sizes that votes are counted for."""
 LIKELIEST = 8
-"""Classes that models make likeliest, which are candidates whoever votes, where not all are."""
+"""Classes that are candidates because models make them likeliest, where not all classes are."""
 NONE = -1
 """Code of a candidate that is not there."""
 
@@ -40,8 +39,8 @@ class ClassVotes:
     own: Int32
     """(row,) place of the row's own label among its candidates; -1 where it is missing."""
     trees: UInt8 | None = None
-    """(row, candidate) chances that models of the features give each, in parts of ``BYTE``, where
-    they are heard."""
+    """(row, candidate) chances by models of the features, in parts of ``BYTE``; None without them.
+    """
 
     def take(self, rows: Integers | Bools | slice) -> ClassVotes:
         """Those of some rows."""
@@ -89,8 +88,8 @@ def class_votes(
         [0, n_classes) is a missing label and votes for nobody
     own_label : (row,) codes; the row's own class is always a candidate, without a vote
     sizes : ascending, at most the number of ranks
-    trees : (row, class) chances by models, in parts of ``BYTE``, where they are heard; the
-        ``LIKELIEST`` are candidates, too
+    trees : (row, class) chances by models, in parts of ``BYTE``, whose ``LIKELIEST`` are
+        candidates, too; None without models
 
     Raises
     ------
@@ -100,9 +99,9 @@ def class_votes(
     if list(sizes) != sorted(set(sizes)) or not 1 <= sizes[0] <= sizes[-1] <= len(neighbor_label.T):
         raise ValueError(f"sizes {sizes}: need ascending sizes up to {len(neighbor_label.T)}")
     near, own = neighbor_label.astype(np.int32, copy=False), own_label.astype(np.int32)
-    likely = 0 if trees is None else LIKELIEST
-    voted = min(CANDIDATES, sizes[-1] + 1 + likely)
-    width = n_classes if n_classes <= CANDIDATES else voted
+    n_likeliest = 0 if trees is None else LIKELIEST
+    most = min(CANDIDATES, sizes[-1] + 1 + n_likeliest)
+    width = n_classes if n_classes <= CANDIDATES else most
     votes = ClassVotes(
         np.full((len(near), width), NONE, np.int32),
         np.zeros((len(near), width, len(sizes)), np.uint16),
@@ -112,8 +111,8 @@ def class_votes(
     if n_classes <= CANDIDATES:
         votes.code[:] = np.arange(n_classes)
     else:
-        says = np.zeros((len(near), 0), np.uint8) if trees is None else trees
-        _choose(votes.code, near[:, : sizes[-1]], own, says, likely, n_classes)
+        chance = np.zeros((len(near), 0), np.uint8) if trees is None else trees
+        _choose(votes.code, near[:, : sizes[-1]], own, chance, n_likeliest, n_classes)
     _count(votes.votes, votes.total, votes.own, votes.code, near, own, n_classes, np.asarray(sizes))
     if trees is None:
         return votes
@@ -121,16 +120,17 @@ def class_votes(
 
 
 def contradicted(votes: ClassVotes) -> float:
-    """Share of rows whose given label the plain vote contradicts, by the size of which it is least,
-    from 0.05 to 0.9 of what chance would contradict; c classes, all or most of them candidates."""
-    known = votes.own != NONE
-    top = votes.votes[known].argmax(axis=1)
-    shares = (top != votes.own[known, None]).sum(axis=0) / max(1, int(known.sum()))
+    """Share of rows whose given label the plain vote contradicts, by the size that contradicts
+    fewest; at least 0.05, at most 0.9 of what chance would contradict. Of c classes all or most are
+    candidates."""
+    labeled = votes.own != NONE
+    top = votes.votes[labeled].argmax(axis=1)
+    shares = (top != votes.own[labeled, None]).sum(axis=0) / max(1, int(labeled.sum()))
     return float(np.clip(shares.min(), 0.05, 0.9 * (1.0 - 1.0 / votes.code.shape[1])))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sums) -> None:
+def _add_losses(losses: Int64, near: Codes, own: Codes, n_classes: int, grid: Int64) -> None:
     count = np.zeros(n_classes, np.int64)
     for i in range(len(own)):
         if not 0 <= own[i] < n_classes:
@@ -152,21 +152,21 @@ def _add_losses(losses: Sums, near: Codes, own: Codes, n_classes: int, grid: Sum
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _choose(
-    code: Codes, near: Codes, own: Codes, trees: UInt8, likely: int, n_classes: int
+    code: Codes, near: Codes, own: Codes, chance: UInt8, n_likeliest: int, n_classes: int
 ) -> None:
-    """Of each row the own class, so many more that `trees` make likeliest, and those of most votes;
-    of equal ones the lower code."""
+    """Fill in each row's candidates: its own class, so many others of the largest chances, then
+    those of most votes; of equal ones the lower code."""
     most = near.shape[1] + 1
-    count, observed = np.zeros(n_classes, np.int64), np.empty(most + likely, np.int64)
+    count, observed = np.zeros(n_classes, np.int64), np.empty(most + n_likeliest, np.int64)
     for i in range(len(near)):
         n = 0
         if 0 <= own[i] < n_classes:
             observed[0], n = own[i], 1
             count[own[i]] = most  # before all others
-        for _ in range(likely):
+        for _ in range(n_likeliest):
             best = -1
             for c in range(n_classes):
-                if count[c] == 0 and (best < 0 or trees[i, c] > trees[i, best]):
+                if count[c] == 0 and (best < 0 or chance[i, c] > chance[i, best]):
                     best = c
             observed[n], count[best] = best, most
             n += 1
@@ -202,7 +202,7 @@ def _count(
     near: Codes,
     own: Codes,
     n_classes: int,
-    sizes: Sums,
+    sizes: Int64,
 ) -> None:
     """Fill in votes by size, totals and the places of the rows' own labels."""
     place, n_sizes = np.full(n_classes, NONE, np.int32), len(sizes)

@@ -1,17 +1,16 @@
-"""How likely is each class, and how likely is the given label right, given the neighbors' labels.
+"""The chances of the clean classes, and that the given label is right, from neighbors' labels.
 
-A row's clean class is given a softmax of what its neighborhoods say: the logarithms of the label
-shares after the noise is taken out, one per neighborhood size, and of the average of its
-neighbors' own clean posteriors (one round of smoothing over the graph), which counts by how far
-neighbors are, since one class often lives closer together than the others. The weights are fitted
-by maximum likelihood of the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]`` with T the
-transition matrix (rows: true class). No row's features contain its own label, so the fit is held
-out and the probabilities are calibrated by what labels there are. Bayes' rule then adds the row's
-own label.
+A row's clean class has a softmax of what its neighborhoods say. Its features are logarithms: of the
+label shares with the noise taken out, one per neighborhood size, and of the neighbors' average
+clean posterior (one round of smoothing over the graph). That counts by how far neighbors are, since
+one class often lives closer together than the others. Weights are fitted by maximum likelihood of
+the rows' given labels, ``P(given b) = Σ_a F_a T[a, b]`` with T the transition matrix (row = true
+class). No row's features contain its own label, so the fit is held out, and the chances are
+calibrated as far as labels tell. Bayes' rule then adds the row's own label.
 
-Where neighbors contradict a label, classes overlap or people err where classes are hard to tell
-apart: labels look alike in both cases. What the matrix leaves unexplained is given to the second
-in part (`mistaken_of`), and qualities average both readings.
+Neighbors contradict a label where classes overlap, or where people err because classes are hard to
+tell apart; labels look alike in both cases. Of the contradicted labels that the matrix leaves
+unexplained, a part is taken for mistakes (`mistaken_of`), and qualities average both readings.
 """
 
 from __future__ import annotations
@@ -47,22 +46,23 @@ from pipeline.knn.lists import nearness
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
 FLOOR = 0.02
-"""Share below which logarithms flatten: what looks impossible may be another kind of mistake. Of
-more classes than are candidates it is less, so that all others together are no likelier for being
-more."""
+"""Share below which logarithms flatten: what looks impossible may be another kind of mistake. Where
+not all classes are candidates it is less, so that the others together are not the likelier for
+being many."""
 SHRINK = 2.0
-"""Labels of the pool's average added to every count."""
+"""Labels, shared as in the whole pool, that are added to every count."""
 BLUR = 0.05
 """Share of the transition matrix spread over all classes, as none is known exactly."""
 RIDGE = 10.0
 """Penalty on squared departures of weights from equal ones."""
 BIAS_RIDGE = 0.5
+"""Penalty on squared biases."""
 SMOOTHED = 60
 """Neighbors whose posteriors are averaged."""
 REACHED = 5
 """Neighbor whose distance says how dense it is around a row."""
 DENSEST = 0.05
-"""Part of the typical distance that is added before logarithms: equal rows are no further apart."""
+"""Part of the typical distance that is added before logarithms, which are finite for equal rows."""
 FAR = 4.0
 """Standard deviations at which the logarithm of a distance is cut."""
 PIECE = 1024
@@ -70,12 +70,12 @@ PIECE = 1024
 KEPT = 4
 """Classes of a posterior that travel to the neighbors; the rest is one number."""
 MISTAKEN, SHARPENED = 0.7, 4
-"""Chance that contradicted labels are mistakes where the matrix explains none of them; and power of
-chances that tells which class is there, if it is one in each place."""
+"""Chance that contradicted labels are mistakes where the matrix explains none of them; and the
+power to which chances are raised if each place has one class."""
 FIT_ROWS = 20_000
-"""Rows that weights are fitted on, about, at most."""
+"""Rows that weights are fitted on at most, about."""
 MIX_ROWS = 5_000
-"""Of them, those by which a linear model and trees are mixed."""
+"""Rows of these by which a linear model and trees are mixed."""
 
 
 @dataclass(frozen=True)
@@ -88,30 +88,30 @@ class Correction:
     prior: Float64
     """(class,) clean shares of the pool, as the given shares and the matrix have it."""
     elsewhere: Float64
-    """(given class,) mean chance of a row's label over true classes that are no candidates: that of
-    the label is one."""
+    """(given class,) chance to be given it, on average over all other true classes; it stands for
+    those that are no candidates, as the label's own class is one."""
 
 
 @dataclass(frozen=True)
 class Reach:
-    """How the distance to the neighbor ``REACHED`` is a standard score."""
+    """How distances to the neighbor ``REACHED`` are made standard scores."""
 
     typical: float = 1.0
-    """Median of a sample."""
+    """Median distance in a sample."""
     center: float = 0.0
     spread: float = 1.0
     """Mean and standard deviation of its logarithm."""
 
     @classmethod
     def of(cls, reach: Float32) -> Reach:
-        """That of the rows of a sample (row,)."""
+        """By the distances of a sample of rows (row,)."""
         there = reach[reach > 0]
         typical = float(np.median(there)) if len(there) else 1.0
         log = cls(typical)._log(reach)
         return cls(typical, float(log.mean()), max(float(log.std()), 1e-9))
 
     def scores(self, reach: Float32) -> Float64:
-        """(row,) how far neighbors are, by `reach_of` rows (row,)."""
+        """(row,) standard scores of distances from `reach_of` (row,)."""
         return np.clip((self._log(reach) - self.center) / self.spread, -FAR, FAR)
 
     def _log(self, reach: Float32) -> Float64:
@@ -120,21 +120,22 @@ class Reach:
 
 @dataclass(frozen=True)
 class Weights:
-    """A fitted softmax."""
+    """A fitted softmax: of the first pass by votes and models, of the second also by neighbors'
+    posteriors and their reach."""
 
     weight: list[float]
-    """(feature,) at least 0; with a reach, one more of the last feature times how far neighbors
-    are, of any sign."""
+    """(feature,) at least 0; with a reach one more, of any sign, for the last feature times the
+    reach."""
     bias: list[list[float]]
-    """(1, class); with a reach (2, class), the second times how far neighbors are."""
+    """(1, class); with a reach (2, class), the second row for the reach."""
     reach: Reach | None = None
     mistaken: float = 0.0
-    """Chance that labels which neighbors contradict are mistakes, whatever the matrix says; of the
-    second pass."""
+    """Second pass: chance that labels which neighbors contradict are mistakes, whatever the matrix
+    says."""
     trees: str = ""
-    """Digest of the models that are heard; of the first pass."""
+    """First pass: digest of the models whose chances are among the features."""
     places: tuple[Place, ...] = ()
-    """Where labels are wrong more often; of the second pass."""
+    """Second pass: where labels are wrong more often."""
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,8 @@ class TopClasses:
 
 
 def correction(matrix: Float64, given_counts: Integers) -> Correction:
-    """Prepare a matrix (class, class), row = true class, for a pool of these given labels."""
+    """The correction by a matrix (class, class), row = true class, in a pool with so many given
+    labels of each class."""
     c = len(matrix)
     blurred = (1.0 - BLUR) * matrix + BLUR / c
     inverse = np.asarray(np.linalg.pinv(blurred), np.float64)
@@ -170,27 +172,27 @@ def correction(matrix: Float64, given_counts: Integers) -> Correction:
 
 
 def mistaken_of(contradicted: float, wrong: float) -> float:
-    """Chance that contradicted labels are mistakes, by the share of labels that neighbors speak
-    against, and the share that the matrix has for wrong."""
+    """Chance that contradicted labels are mistakes, whatever the matrix says, by the shares of
+    labels that neighbors contradict and that are wrong by the matrix."""
     return MISTAKEN * max(0.0, 1.0 - wrong / max(contradicted, 1e-12))
 
 
-def vote_features(votes: ClassVotes, by: Correction) -> Float64:
-    """(row, candidate, size) logarithms of the label shares after the noise is taken out; and of
-    the chances by models, where they are heard."""
+def vote_features(votes: ClassVotes, noise: Correction) -> Float64:
+    """(row, candidate, size) logarithms of the label shares with the noise taken out; where votes
+    have chances by models, those of these come last."""
     code = np.maximum(votes.code, 0)
     share = np.empty(votes.votes.shape)
-    _clean_shares(share, votes.votes, votes.total, code, by.inverse, by.prior)
+    _clean_shares(share, votes.votes, votes.total, code, noise.inverse, noise.prior)
     if votes.trees is not None:
         share = np.concatenate([share, votes.trees[:, :, None] / BYTE], axis=2)
-    return soft_log(share, len(by.matrix))
+    return soft_log(share, len(noise.matrix))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _clean_shares(
     share: Float64, votes: UInt16, total: UInt16, code: Int32, inverse: Float64, prior: Float64
 ) -> None:
-    """Fill in the candidates' shares after the noise is taken out, shrunken to the pool's."""
+    """Fill in the candidates' shares with the noise taken out, shrunken to those of the pool."""
     n_rows, width, n_sizes = share.shape
     for i in range(n_rows):
         for b in range(width):
@@ -216,64 +218,64 @@ def hear_models(
     weights: Weights,
     near: Integers,
     own: Integers,
-    by: Correction,
+    noise: Correction,
     x: Float32,
     threads: Threads = ALONE,
 ) -> tuple[Weights, UInt8 | None, Forests | None]:
-    """Weights of the first pass that hear a linear model and boosted trees, too, what these say
-    (row, class), and the models; weights as they were, and None, where they tell nothing more of
+    """Weights of the first pass with models of the features beside the votes, the models' chances
+    (row, class), and the models; the weights given, and None, where models tell nothing more of
     the given labels.
 
-    They learn the given labels from the features: the classes that votes take for the likelier ones
-    hold something of the row's own label, which is too much where classes are many. Trees are taken
-    where they tell more than the linear model, which is taken first.
+    Models learn the given labels. What the votes take for the likelier class would hold something
+    of the row's own label, which is too much where classes are many. A linear model comes first;
+    trees are added where they tell more.
 
     near, own, x : (row, rank), (row,) and (row, feature) labels of the neighbors and of the row
         itself, and features, of a sample of rows
     """
-    c, sizes = len(by.matrix), vote_sizes(near.shape[1])
+    c, sizes = len(noise.matrix), vote_sizes(near.shape[1])
     votes = class_votes(near, own, c, sizes)
-    known = np.flatnonzero(votes.own != NONE)
-    learned = x[known], np.asarray(own[known], np.int64)
+    labeled = np.flatnonzero(votes.own != NONE)
+    learned = x[labeled], np.asarray(own[labeled], np.int64)
     with fitted_beside(lambda: fit_some(*learned, threads), threads) as fitted:
         linear = fit_linear(*learned, c, threads)
     if linear is None:
         return weights, None, None
     trees = fitted()
-    models = linear if trees is None else _beside(linear, trees, votes, by, x, threads)
-    says = model_chances(models, x)
-    hearing = class_votes(near, own, c, sizes, says)
-    features = vote_features(hearing, by)  # the last is that of models
-    heard = replace(fit_weights(features, hearing, by, threads=threads), trees=models.digest)
-    gain = _log_likelihood(features, hearing, by, heard)
-    gain -= _log_likelihood(vote_features(votes, by), votes, by, weights)
-    if gain < LEAST_GAIN * len(known):
+    models = linear if trees is None else _with_trees(linear, trees, votes, noise, x, threads)
+    chance = model_chances(models, x)
+    with_models = class_votes(near, own, c, sizes, chance)
+    features = vote_features(with_models, noise)
+    heard = fit_weights(features, with_models, noise, threads=threads)
+    gain = _log_likelihood(features, with_models, noise, heard)
+    gain -= _log_likelihood(vote_features(votes, noise), votes, noise, weights)
+    if gain < LEAST_GAIN * len(labeled):
         return weights, None, None
-    return heard, says, models
+    return replace(heard, trees=models.digest), chance, models
 
 
-def _beside(
+def _with_trees(
     linear: Forests,
     trees: Forests,
     votes: ClassVotes,
-    by: Correction,
+    noise: Correction,
     x: Float32,
     threads: Threads,
 ) -> Forests:
-    """A linear model, and trees in the part that makes given labels likeliest, where they tell more
-    of them."""
+    """A linear model mixed with trees as makes given labels likeliest; the linear model alone where
+    trees tell nothing more of them."""
     votes, x = votes.take(slice(MIX_ROWS)), x[:MIX_ROWS]
     of_linear, of_trees = (
         np.take_along_axis(model_chances(model, x), np.maximum(votes.code, 0), axis=1)
         for model in (linear, trees)
     )
-    alone = vote_features(replace(votes, trees=of_linear), by)
-    both = np.concatenate([alone, soft_log(of_trees[:, :, None] / BYTE, len(by.matrix))], axis=2)
-    by_one, by_both = (fit_weights(f, votes, by, threads=threads) for f in (alone, both))
-    gain = _log_likelihood(both, votes, by, by_both) - _log_likelihood(alone, votes, by, by_one)
-    if gain < LEAST_GAIN * len(x):
-        return linear
-    return mixed((linear, trees), by_both.weight[-2:])
+    alone = vote_features(replace(votes, trees=of_linear), noise)
+    tree_log = soft_log(of_trees[:, :, None] / BYTE, len(noise.matrix))
+    both = np.concatenate([alone, tree_log], axis=2)
+    by_one, by_both = (fit_weights(f, votes, noise, threads=threads) for f in (alone, both))
+    gain = _log_likelihood(both, votes, noise, by_both)
+    gain -= _log_likelihood(alone, votes, noise, by_one)
+    return linear if gain < LEAST_GAIN * len(x) else mixed((linear, trees), by_both.weight[-2:])
 
 
 def reach_of(distance: Floating) -> Float32:
@@ -347,20 +349,20 @@ def _add_chances(
 def fit_weights(
     features: Float64,
     votes: ClassVotes,
-    by: Correction,
+    noise: Correction,
     reach: Float32 | None = None,
     threads: Threads = ALONE,
 ) -> Weights:
-    """The likeliest weights for the given labels of some rows (a fixed random sample of a pool).
+    """The weights by which given labels of some rows (a random sample of a pool) are likeliest.
 
-    ``features`` is (row, candidate, feature); with the ``reach_of`` the rows, the last one averages
-    the neighbors' posteriors. Rows without a label teach nothing.
+    ``features`` is (row, candidate, feature); with a ``reach`` from ``reach_of``, the last feature
+    is that of the neighbors' posteriors. Rows without a label teach nothing.
     """
-    c, rows = len(by.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
+    c, rows = len(noise.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
     scale = None if reach is None else Reach.of(reach)
     code = votes.code[rows]
-    of = _terms(features[rows], code, c, scale, None if reach is None else reach[rows])
-    n_features, n_sizes, n_terms = of.alike.shape[2], features.shape[2] - 1, of.apart.shape[1]
+    terms = _terms(features[rows], code, c, scale, None if reach is None else reach[rows])
+    n_features, n_sizes, n_terms = terms.shared.shape[2], features.shape[2] - 1, len(terms.own.T)
     own = code[np.arange(len(rows)), votes.own[rows]]
     start = np.full(n_features, 1.0 / n_features)
     if scale is not None:
@@ -374,11 +376,12 @@ def fit_weights(
         value, slope = np.zeros(pieces), np.zeros((pieces, len(free)))
 
         def add(a: int, b: int) -> None:
-            at, some = a // PIECE, _Terms._make(term[a:b] for term in of)
+            at, piece = a // PIECE, _Terms._make(term[a:b] for term in terms)
             d_weight, d_bias = np.split(slope[at], [n_features])
-            to = d_weight, d_bias.reshape(n_terms, c)
-            by_own = own[a:b], by.matrix, by.elsewhere
-            value[at] = _add_loss(*some, *by_own, weight, bias, *to)
+            labels, slopes = own[a:b], (d_weight, d_bias.reshape(n_terms, c))
+            value[at] = _add_loss(
+                *piece, labels, noise.matrix, noise.elsewhere, weight, bias, *slopes
+            )
 
         threads.over(len(rows), add, PIECE)
         away = free - before
@@ -391,21 +394,21 @@ def fit_weights(
     fitted = Weights(weight.tolist(), bias.tolist(), scale)
     if scale is None or not len(rows):
         return fitted
-    f, _ = _softmax(of, weight, bias)
+    f, _ = _softmax(terms, weight, bias)
     contradicted = float((f.argmax(axis=1) != votes.own[rows]).mean())
-    right = (f * np.diag(by.matrix)[of.slot]).sum(axis=1) / f.sum(axis=1)
+    right = (f * np.diag(noise.matrix)[terms.slot]).sum(axis=1) / f.sum(axis=1)
     return replace(fitted, mistaken=mistaken_of(contradicted, 1.0 - float(right.mean())))
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _add_loss(
-    alike: Float64,
-    apart: Float64,
+    shared: Float64,
+    own: Float64,
     floor: Float64,
     there: Bools,
     slot: Int32,
     outside: Float64,
-    own: Int32,
+    label: Int32,
     matrix: Float64,
     elsewhere: Float64,
     weight: Float64,
@@ -413,8 +416,9 @@ def _add_loss(
     d_weight: Float64,
     d_bias: Float64,
 ) -> float:
-    """Less the log likelihood of some rows' ``own`` labels, whose slopes are added."""
-    n_rows, width, n_features = alike.shape
+    """The negative log likelihood of some rows' own labels, whose slopes are added to ``d_weight``
+    and ``d_bias``."""
+    n_rows, width, n_features = shared.shape
     n_terms, n_classes = bias.shape
     chance, value = np.empty(width), 0.0
     mean, d_mean = np.empty(n_terms), np.zeros(n_terms)
@@ -426,36 +430,36 @@ def _add_loss(
             if there[i, p]:
                 z = 0.0
                 for g in range(n_features):
-                    z += alike[i, p, g] * weight[g]
+                    z += shared[i, p, g] * weight[g]
                 for t in range(n_terms):
-                    z += apart[i, t] * bias[t, slot[i, p]]
+                    z += own[i, t] * bias[t, slot[i, p]]
                 chance[p], top = z, max(top, z)
         z = 0.0
         for g in range(n_features):
             z += floor[i, g] * weight[g]
         for t in range(n_terms):
-            z += apart[i, t] * mean[t]
+            z += own[i, t] * mean[t]
         rest = outside[i] * np.exp(min(z - top, 500.0))
-        total, likely = rest, rest * elsewhere[own[i]]
+        total, likely = rest, rest * elsewhere[label[i]]
         for p in range(width):
             if there[i, p]:
                 chance[p] = np.exp(chance[p] - top)
                 total += chance[p]
-                likely += chance[p] * matrix[slot[i, p], own[i]]
+                likely += chance[p] * matrix[slot[i, p], label[i]]
         likely = max(likely / total, 1e-12)
         value -= np.log(likely)
-        rest *= (1.0 - elsewhere[own[i]] / likely) / total
+        rest *= (1.0 - elsewhere[label[i]] / likely) / total
         for g in range(n_features):
             d_weight[g] += rest * floor[i, g]
         for t in range(n_terms):
-            d_mean[t] += rest * apart[i, t]
+            d_mean[t] += rest * own[i, t]
         for p in range(width):
             if there[i, p]:
-                slope = chance[p] / total * (1.0 - matrix[slot[i, p], own[i]] / likely)
+                slope = chance[p] / total * (1.0 - matrix[slot[i, p], label[i]] / likely)
                 for g in range(n_features):
-                    d_weight[g] += slope * alike[i, p, g]
+                    d_weight[g] += slope * shared[i, p, g]
                 for t in range(n_terms):
-                    d_bias[t, slot[i, p]] += slope * apart[i, t]
+                    d_bias[t, slot[i, p]] += slope * own[i, t]
     for t in range(n_terms):
         d_bias[t] += d_mean[t] / n_classes
     return value
@@ -464,8 +468,8 @@ def _add_loss(
 def likeliest(
     loss: Callable[[Float64], tuple[float, Float64]], start: Float64, rising: int
 ) -> Float64:
-    """Where a loss, which comes with its slope, is least, begun at ``start``; the first ``rising``
-    numbers are at least 0."""
+    """The numbers at which a loss, which comes with its slope, is least, sought from ``start``; the
+    first ``rising`` of them are at least 0."""
     bounds = [(0.0 if i < rising else None, None) for i in range(len(start))]
     with one_thread():  # the number of threads decides the last bits
         best = minimize(loss, start, (), "L-BFGS-B", True, bounds=bounds, options={"maxiter": 100})
@@ -475,53 +479,54 @@ def likeliest(
 def chances(
     features: Float64, code: Int32, weights: Weights, reach: Float32 | None = None
 ) -> Chances:
-    """Chances of the clean class from the neighbors alone, the row's own label left out; ``reach``
-    as the weights were fitted with."""
+    """Chances of the clean class from the neighbors alone, without the row's own label; with a
+    ``reach`` if the weights were fitted with one."""
     weight, bias = np.array(weights.weight), np.array(weights.bias)
-    of = _terms(features, code, bias.shape[1], weights.reach, reach)
-    return Chances(*_softmax(of, weight, bias))
+    terms = _terms(features, code, bias.shape[1], weights.reach, reach)
+    return Chances(*_softmax(terms, weight, bias))
 
 
 def among_candidates(chances: Chances) -> Float64:
-    """(row, candidate) chances if one of the candidates is the clean class."""
+    """(row, candidate) chances given that one of the candidates is the clean class."""
     return np.asarray(chances.chance / np.maximum(1.0 - chances.rest, 1e-12)[:, None])
 
 
 def with_own_label(
-    chances: Chances, votes: ClassVotes, by: Correction, whose: Whose | None = None
+    chances: Chances, votes: ClassVotes, noise: Correction, whose: Whose | None = None
 ) -> Chances:
-    """The same after the row's own given label is taken for evidence, by Bayes' rule; by how often
-    those who gave the labels are wrong, where that is known."""
-    both = _both(chances, votes, by, whose)
-    total = both.chance.sum(axis=1) + both.rest
-    return Chances(both.chance / total[:, None], both.rest / total)
+    """Chances with the row's own given label as evidence, by Bayes' rule; by how often those who
+    gave the labels are wrong, if that is known."""
+    joint = _joint(chances, votes, noise, whose)
+    total = joint.chance.sum(axis=1) + joint.rest
+    return Chances(joint.chance / total[:, None], joint.rest / total)
 
 
-def _both(
-    chances: Chances, votes: ClassVotes, by: Correction, whose: Whose | None = None
+def _joint(
+    chances: Chances, votes: ClassVotes, noise: Correction, whose: Whose | None = None
 ) -> Chances:
-    """Chances of the clean class and of the row's own given label together."""
+    """Joint chances of the clean class and the row's own given label."""
     row, known, code = np.arange(len(votes.own)), votes.own != NONE, np.maximum(votes.code, 0)
     label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
-    likely = by.matrix[code, label[:, None]]
+    likely = noise.matrix[code, label[:, None]]
     if whose is not None:
-        likely = whose.likelihood(code, label, by.matrix)
+        likely = whose.likelihood(code, label, noise.matrix)
     likely = np.where(known[:, None], likely, 1.0)
-    rest = chances.rest * np.where(known, by.elsewhere[label], 1.0)
+    rest = chances.rest * np.where(known, noise.elsewhere[label], 1.0)
     return Chances(chances.chance * likely, rest)
 
 
 def _log_likelihood(
-    features: Float64, votes: ClassVotes, by: Correction, weights: Weights
+    features: Float64, votes: ClassVotes, noise: Correction, weights: Weights
 ) -> float:
-    """That of the rows' given labels, by ``vote_features`` and weights of the first pass."""
-    both = _both(chances(features, votes.code, weights), votes, by)
-    return float(np.log(both.chance.sum(axis=1) + both.rest).sum())
+    """Of the rows' given labels, by ``vote_features`` and weights of the first pass."""
+    joint = _joint(chances(features, votes.code, weights), votes, noise)
+    return float(np.log(joint.chance.sum(axis=1) + joint.rest).sum())
 
 
 def averaged(before: Chances, after: Chances, mistaken: float) -> Chances:
-    """Chances ``after`` the row's own label, and those if each place has one class, which the ones
-    ``before`` tell, as far as contradicted labels are ``mistaken``."""
+    """Chances ``after`` the row's own label, averaged with those if each place has one class, which
+    the chances ``before`` that label tell; the latter count by ``mistaken``, the chance that
+    contradicted labels are mistakes."""
     sharp, rest = before.chance**SHARPENED, before.rest**SHARPENED
     part = mistaken / (sharp.sum(axis=1) + rest)
     chance = (1.0 - mistaken) * after.chance + part[:, None] * sharp
@@ -548,26 +553,26 @@ def top_classes(after: Chances, code: Int32) -> TopClasses:
 
 
 def soft_log(share: Float64, n_classes: int = 2) -> Float64:
-    """Logarithm of a share, bent softly to that of a floor where it is small or negative."""
+    """Logarithm of a share, softly bounded below by that of a floor."""
     floor = FLOOR * min(1.0, CANDIDATES / n_classes)
     bent = 0.5 * (share + np.sqrt(share * share + floor * floor))
     return np.asarray(np.log(bent + floor))
 
 
 class _Terms(NamedTuple):
-    """What is weighed, of some rows."""
+    """What the softmax weighs, of some rows."""
 
-    alike: Float64
+    shared: Float64
     """(row, candidate, feature) with one weight for all classes."""
-    apart: Float64
-    """(row, term) with a weight for each: 1, and with a reach how far neighbors are."""
+    own: Float64
+    """(row, term) with a weight for each class: 1, and with a reach how far neighbors are."""
     floor: Float64
-    """(row, feature) `alike` of the classes that are no candidates."""
+    """(row, feature) `shared` of the classes that are no candidates."""
     there: Bools
     slot: Int32
     """(row, candidate) whether there is one, and its class, or any."""
     outside: Float64
-    """(row,) classes that are no candidates."""
+    """(row,) number of classes that are no candidates."""
 
 
 def _terms(
@@ -576,26 +581,26 @@ def _terms(
     there, slot = code != NONE, np.maximum(code, 0)
     outside = np.asarray(n_classes - there.sum(axis=1), np.float64)
     floor = np.full((len(features), features.shape[2]), soft_log(np.zeros(1), n_classes))
-    apart = np.ones((len(features), 1))
+    one = np.ones((len(features), 1))
     if scale is None or reach is None:
-        return _Terms(np.ascontiguousarray(features), apart, floor, there, slot, outside)
+        return _Terms(np.ascontiguousarray(features), one, floor, there, slot, outside)
     far = scale.scores(reach)[:, None]
-    alike = np.concatenate([features, features[:, :, -1:] * far[:, :, None]], axis=2)
+    shared = np.concatenate([features, features[:, :, -1:] * far[:, :, None]], axis=2)
     floor = np.hstack([floor, floor[:, -1:] * far])
-    return _Terms(alike, np.hstack([apart, far]), floor, there, slot, outside)
+    return _Terms(shared, np.hstack([one, far]), floor, there, slot, outside)
 
 
-def _softmax(of: _Terms, weight: Float64, bias: Float64) -> tuple[Float64, Float64]:
+def _softmax(terms: _Terms, weight: Float64, bias: Float64) -> tuple[Float64, Float64]:
     """Chances of the candidates, and of all other classes, whose features are the floor's and
     whose biases are the mean: the row's own label, always a candidate, gains nothing by being
     one."""
-    z = of.alike @ weight
-    for term, slopes in zip(of.apart.T, bias, strict=True):
-        z += term[:, None] * slopes[of.slot]
-    z = np.where(of.there, z, -np.inf)
+    z = terms.shared @ weight
+    for term, slopes in zip(terms.own.T, bias, strict=True):
+        z += term[:, None] * slopes[terms.slot]
+    z = np.where(terms.there, z, -np.inf)
     top = z.max(axis=1, keepdims=True)
     raw = np.exp(z - top)
-    others = of.floor @ weight + of.apart @ bias.mean(axis=1)
-    rest = of.outside * np.exp(np.minimum(others - top[:, 0], 500.0))
+    others = terms.floor @ weight + terms.own @ bias.mean(axis=1)
+    rest = terms.outside * np.exp(np.minimum(others - top[:, 0], 500.0))
     total = raw.sum(axis=1) + rest
     return raw / total[:, None], rest / total
