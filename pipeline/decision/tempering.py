@@ -1,10 +1,10 @@
-"""How far the transition matrix of many classes is put to use.
+"""How far the transition matrix of many classes corrects predictions and label qualities.
 
 Between the plain vote and the full correction lie matrices ``part * T + (1 - part) * S``. S has the
-same share of right labels, and its wrong ones go to all other classes alike: it decides like the
-plain vote. A row's own given label, which no vote contains, tells without bias what
-a change of its prediction from a to b is worth: ``inverse(T)[given, b] - inverse(T)[given, a]`` is
-1 on average where b is the clean class, and -1 where a is.
+same share of right labels, and its wrong ones go to all other classes alike, so it decides like the
+plain vote. What it is worth to change a prediction from a to b is estimated without bias by the
+row's own given label, which no vote contains: ``inverse(T)[given, b] - inverse(T)[given, a]`` is 1
+on average where b is the clean class, and -1 where a is.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from pipeline.noise.transition import Transition
 PARTS = (0.25, 0.5, 0.75, 1.0)
 """Parts of the correction that are tried."""
 DOUBTED = 3.0
-"""Standard errors of the matrix, beside one of the labels, after which a part must pay. They are
-those of the diagonal alone, if mistakes depend on the class alone."""
+"""Standard errors of the matrix, beside one of the labels, by which a part must pay. They are those
+of the diagonal, and hold if mistakes depend on the class alone."""
 MISTAKEN = 0.75
-"""Part of the contradicted labels that is taken for wrong, the rest for a wrong vote, where classes
-are read entry by entry."""
+"""Part of the contradicted labels that is taken for wrong, the rest for wrong votes, where a matrix
+is shrunk entry by entry."""
 STANDS_OUT = 2.0
-"""Standard errors from what is unknown beyond which an entry of a class that stands apart tells for
-itself how far it lies there."""
+"""Standard errors from the unknown mistakes' entry beyond which that of a class that stands apart
+says for itself how far it is to be trusted."""
 
 
 @dataclass(frozen=True)
@@ -39,17 +39,17 @@ class MatrixDecision:
     part: float
     """0 is the plain vote, 1 the full correction."""
     gain: float
-    """Rows more that are right than by the plain vote, estimated on the given labels."""
+    """How many more rows are right than by the plain vote, estimated on the given labels."""
     gain_error: float
     """Standard error of ``gain``."""
 
 
 @dataclass(frozen=True)
 class Worth:
-    """What predictions are worth beside others of the same rows."""
+    """What predictions are worth compared with others of the same rows."""
 
     gain: float
-    """Rows of the sample more that are right, estimated on the given labels."""
+    """How many more rows of the sample are right, estimated on the given labels."""
     gain_error: float
     """Standard error of ``gain`` by the labels' noise."""
     matrix_error: float
@@ -57,42 +57,42 @@ class Worth:
 
     @property
     def taken(self) -> bool:
-        """Whether a vote of several sizes predicts, weighed beside that of one k, as it mostly
-        gains: unless it loses more than a standard error, two where labels decide rather than what
-        is known of the matrix, were the matrix off by one of its own. Where it predicts the same,
-        its chances are the better ones: shares of one k carry the labels' noise."""
+        """Whether the vote of several sizes predicts instead of that of one k. It does, as it gains
+        in most pools, unless it would lose more than a standard error if the matrix were off by one
+        of its own; more than two where the labels' error is the larger one. Even where it predicts
+        the same its chances are better, as shares of one k carry the labels' noise."""
         sure = 2.0 if self.matrix_error <= self.gain_error else 1.0
         return self.gain - self.matrix_error >= -sure * self.gain_error
 
 
 def softened(matrix: Float64, given_counts: Integers, part: float) -> Float64:
-    """``part`` of the matrix (class, class), row = true class, the rest of its symmetric peer."""
+    """``part`` of the matrix (class, class), row = true class; the rest is its symmetric peer."""
     return np.asarray(part * matrix + (1.0 - part) * _symmetric(matrix, given_counts))
 
 
 def believed(noise: Transition, given_counts: Integers) -> Float64:
-    """The matrix (class, class), row = true class, some rows replaced by those of its symmetric
-    peer: of unsupported classes unless they stand apart and mostly keep their label, and of weak
-    ones that do neither; as it is where there are no verdicts.
+    """The matrix (class, class), row = true class, with doubtful rows replaced by those of its
+    symmetric peer: of unsupported classes unless they stand apart and mostly keep their label, and
+    of weak ones that do neither. Without verdicts the matrix is as it is.
 
     A class of few rows takes the mistakes of large ones for its own labels: corrected by such a
-    row, votes would move whole classes to it, and the inverse of the matrix would praise that.
+    row, votes would move whole classes to it, and the matrix' inverse would count that as a gain.
     """
     if not noise.class_support:
         return noise.matrix
     tempered, verdict = noise.matrix.copy(), np.array(noise.class_support)
     known = np.select([verdict == "supported", verdict == "weak"], [2, 1], 0)
-    for_it = known + noise.apart + (np.diag(noise.matrix) >= noise.matrix.max(axis=1))
-    tempered[for_it < 2] = _symmetric(noise.matrix, given_counts)[for_it < 2]
+    n_reasons = known + noise.apart + (np.diag(noise.matrix) >= noise.matrix.max(axis=1))
+    tempered[n_reasons < 2] = _symmetric(noise.matrix, given_counts)[n_reasons < 2]
     return tempered
 
 
 def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
-    """The matrix (class, class) that label qualities take, where the plain vote contradicts a share
-    ``wrong`` of the labels: as it is where it is given, else the average of two readings.
+    """The matrix (class, class) that label qualities use, where the plain vote contradicts a share
+    ``wrong`` of the labels. A matrix that the user gave is used as it is.
 
-    One is ``believed`` and ``trusted`` class by class, the other ``shrunk`` entry by entry; the
-    rest is ``unknown_mistakes``.
+    Otherwise it is the average of two: one ``believed`` and ``trusted`` class by class, the other
+    ``shrunk`` entry by entry, both with ``unknown_mistakes`` for the rest.
     """
     if noise.impurity is None or noise.doubt is None:
         return noise.matrix
@@ -105,12 +105,13 @@ def assumed(noise: Transition, given_counts: Integers, wrong: float) -> Float64:
 
 
 def shrunk(matrix: Float64, doubt: Float64, unknown: Float64, apart: Bools) -> Float64:
-    """The matrix (class, class), row = true class, shrunk towards one of which less is known.
+    """The matrix (class, class), row = true class, shrunk towards that of ``unknown`` mistakes.
 
-    By empirical Bayes: an entry counts the less, the larger its standard error in ``doubt`` (class,
-    class) is beside how far entries lie from the ``unknown`` ones beyond their errors. That is the
-    same for all, but of classes that stand ``apart`` (class,) an entry that lies far away tells it
-    for itself: where mistakes go to few classes of many, most entries lie nowhere else.
+    By empirical Bayes, an entry counts the less the larger its standard error, in ``doubt`` (class,
+    class), is compared with how far entries differ from the unknown ones beyond their errors. That
+    is one number for all entries; but for classes that stand ``apart`` (class,), an entry that
+    differs far is compared with its own difference: where mistakes go to few of many classes, most
+    entries differ little.
     """
     c, other = len(matrix), ~np.eye(len(matrix), dtype=np.bool_)
     away, error = matrix - unknown, np.maximum(doubt, 1e-6) ** 2
@@ -124,7 +125,7 @@ def shrunk(matrix: Float64, doubt: Float64, unknown: Float64, apart: Bools) -> F
 
 
 def _symmetric(matrix: Float64, given_counts: Integers) -> Float64:
-    """As many right labels, the wrong ones alike to all other classes."""
+    """The matrix with as many right labels, and the wrong ones alike in all other classes."""
     c = len(matrix)
     share = given_counts / max(1, int(given_counts.sum()))
     right = float(np.clip(np.diag(matrix) @ share, 1 / c + 0.25 * (1 - 1 / c), 0.95))
@@ -140,12 +141,12 @@ def worth(
     matrix: Float64,
     error: npt.ArrayLike,
 ) -> Worth:
-    """What predictions (row,) are worth beside those of before, on a sample.
+    """What predictions ``after`` (row,) are worth compared with those ``before``, on a sample.
 
     All votes leave the row's own label out. ``matrix`` is (class, class), row = true class;
     ``error`` (class,) standard errors of its diagonal. They reach the gain by
-    ``d inverse = -inverse @ d matrix @ inverse``; what a class keeps less of right labels goes to
-    the others in the shares that the matrix has.
+    ``d inverse = -inverse @ d matrix @ inverse``; right labels that a class loses go to the other
+    classes in the matrix' shares.
     """
     c, inverse = len(matrix), np.asarray(np.linalg.pinv(matrix), np.float64)
     changed = before != after
@@ -162,8 +163,7 @@ def worth(
 
 
 def choose_part(of_parts: Sequence[Worth]) -> MatrixDecision:
-    """The one of ``PARTS`` that surely pays most beside the plain vote, which stays where none
-    does."""
+    """The one of ``PARTS`` that surely gains most over the plain vote; 0 where none does."""
     sure = [one.gain - one.gain_error - DOUBTED * one.matrix_error for one in of_parts]
     best = int(np.argmax(sure))
     if sure[best] <= 0.0:

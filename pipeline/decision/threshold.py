@@ -20,7 +20,7 @@ from pipeline.noise.rates import NoiseRates, clean_shares
 TIE = 8
 """An average this many units of rounding below the threshold meets it."""
 SURE = 1.0
-"""Standard errors of the labels, and of the rates, by which a move of the threshold must pay."""
+"""Standard errors of the labels, and of the rates, by which a moved threshold must gain."""
 DOUBTED = (
     "By the estimated rates most rows of one class would be given the other label, and labels "
     "around the other class are mixed as well, which is more like mistakes that depend on the "
@@ -31,7 +31,7 @@ UNKNOWN = (
     "rates are not known: the plain vote decides."
 )
 MOST_NOISE = 0.98
-"""Sum of the rates that are decided with at most: beyond, labels say nothing."""
+"""Largest sum of the rates that decisions use: beyond it labels say nothing."""
 
 
 def threshold(p0: float, p1: float, cost: float = 0.5) -> float:
@@ -72,21 +72,21 @@ def bounded(p0: float, p1: float) -> tuple[float, float]:
 
 @dataclass(frozen=True)
 class Decision:
-    """The threshold to use and what it is worth beside the plain vote's 1/2."""
+    """The threshold to use and what it is worth compared with the plain vote's 1/2."""
 
     threshold: float
     full: float
     """The threshold the rates call for, ``p0 + cost * (1 - p0 - p1)``."""
     gain: float | None
-    """Rows more that are right than at 1/2, estimated leave-one-out on the given labels; less than
-    0 where another objective asks for it; None if the rates are taken at their word."""
+    """How many more rows are right than at 1/2, estimated leave-one-out on the given labels; may be
+    below 0 for another objective than accuracy; None if the rates are taken at their word."""
     gain_error: float | None
     """Standard error of ``gain``, from the labels' noise and the rates' own errors."""
     reason: str
     objective: str = "accuracy"
     """What the threshold serves, as ``cost_share`` takes it."""
     balanced_gain: float | None = None
-    """Balanced accuracy more than at 1/2, estimated like ``gain``."""
+    """How much higher balanced accuracy is than at 1/2, estimated like ``gain``."""
     even: float | None = None
     """The threshold of accuracy, where both classes are as likely; None: ``threshold``."""
 
@@ -101,8 +101,8 @@ def vote_table(count: Integers, given_label: Integers, k: int) -> Int64:
 
 
 def contradicted(votes: Sequence[Int64]) -> float:
-    """Share of rows whose given label the plain vote contradicts, by the size of which it is least,
-    from 0.05 to 0.45; ``votes`` as from ``vote_table``, of some sizes."""
+    """Share of rows whose given label the plain vote contradicts, by the size that contradicts
+    fewest, at least 0.05 and at most 0.45; ``votes`` has a ``vote_table`` per size."""
     shares = []
     for table in votes:
         ones = 2 * np.arange(len(table)) >= len(table) - 1
@@ -111,7 +111,7 @@ def contradicted(votes: Sequence[Int64]) -> float:
 
 
 def credible(rates: NoiseRates, votes: Sequence[Int64]) -> NoiseRates:
-    """The rates that decisions rest on: in place of doubtful ones a rate of both classes alike, by
+    """The rates that decisions rest on: in place of doubtful ones, one rate for both classes, with
     which the plain vote decides; ``votes`` as in ``contradicted``."""
     if not rates.doubtful:
         return rates
@@ -124,13 +124,13 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
     """The threshold that surely serves the objective best.
 
     ``votes`` is (k + 1, 2) from ``vote_table``, at the k of the predictions. Given rates and the
-    papers' own are taken at their word. Otherwise rows that switch from the plain vote's side to
-    the other pay by as much as their share of given 1s lies beyond the threshold of the rates:
-    ``given 1s - at * rows``, without bias, since no row's own label is in its average. Of all
-    thresholds the one is taken whose gain is greatest after ``SURE`` standard errors of the rows'
-    labels and as many of ``at``; the plain vote where none is above 0. Balanced accuracy needs no
-    rates: noise by class scales it, and the best threshold is the share of given 1s (Menon et al.
-    2015). ValueError for an objective that there is not.
+    papers' own are taken at their word. Otherwise, rows that a threshold moves away from the plain
+    vote's side gain by as much as their share of given 1s lies beyond the threshold ``at`` of the
+    rates: ``given 1s - at * rows``, without bias, since no row's own label is in its average. Of
+    all thresholds, the one whose gain less ``SURE`` standard errors of the rows' labels and of
+    ``at`` is greatest is taken; the plain vote where none is above 0. Balanced accuracy needs no
+    rates: noise by class only scales it, and the best threshold is the share of given 1s (Menon et
+    al. 2015). ValueError for an unknown objective.
     """
     cost, k = cost_share(objective), len(votes) - 1
     p0, p1 = bounded(rates.p0, rates.p1)
@@ -168,15 +168,15 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
 
 @dataclass(frozen=True)
 class _Moved:
-    """What changes where rows with c ones among their neighbors, or more, are predicted 1, for each
-    c in 0..k + 1: (k + 2,) float64 of each."""
+    """What changes if rows with at least c ones among their neighbors are predicted 1: (k + 2,)
+    float64 of each, for c in 0..k + 1."""
 
     sign: Floating
     """1 where rows move to class 1, -1 where to class 0."""
     rows: Floating
     """Rows that move."""
     truly: Floating
-    """Those that are truly 1, as estimated; no more join a class than it has."""
+    """Rows of these that are truly 1, as estimated; a class is not joined by more than it has."""
     noise: Floating
     """Standard error of the number of given 1s among them."""
     keep: float
@@ -187,7 +187,7 @@ class _Moved:
 
 
 def _moved(votes: Int64, start: int, rates: tuple[float, float]) -> _Moved:
-    """Away from a cut ``start``, of the bins ``votes``."""
+    """Moved from a cut ``start`` of the bins ``votes`` to every other."""
     (p0, p1), n = rates, max(1.0, float(votes.sum()))
     zeros, ones = (max(1.0, n * s) for s in clean_shares(p0, p1, float(votes[:, 1].sum()) / n))
     size = votes.sum(axis=1).astype(np.float64)
@@ -205,8 +205,9 @@ def _moved(votes: Int64, start: int, rates: tuple[float, float]) -> _Moved:
 def predict(eta_corr: Floating, at: float) -> Int8:
     """1 where ``eta_corr`` (row,) reaches the threshold ``at``, else 0; int8.
 
-    ``eta_corr`` is a count divided by k and ``at`` a rounded number, so 0.6 may be met a few units
-    of rounding too low; a tie counts as 1 all the same. Averages are at least 1/k apart, far more.
+    ``eta_corr`` is a count divided by k and ``at`` a rounded number, so that an average equal to
+    the threshold may come out a few units of rounding below; it counts as 1 all the same. Different
+    averages are at least 1/k apart, which is far more.
     """
     slack = TIE * float(np.finfo(eta_corr.dtype).eps)
     return (eta_corr.astype(np.float64) >= at - slack).astype(np.int8)
