@@ -1,20 +1,20 @@
-"""Which metric makes near rows alike in their given labels: weights of the features, logits of a
-model beside them, or directions, learned and judged on a sample.
+"""Which metric makes near rows alike in their given labels: features as they are, their directions,
+weights of them, or weighted features with a model's logits beside them.
 
-A metric is judged by how well the labels of its neighbors predict those of rows that it was not
-learned on. Labels are those given, wrong ones among them: a proper loss of them orders metrics as
-one of the true labels would where mistakes do not depend on the features.
+Weights and logits are learned on a sample, and a metric is judged by how well the labels of a row's
+neighbors predict its label, on rows that it was not learned on. Labels are the given ones, wrong
+ones among them: their proper loss orders metrics as that of the true labels would if mistakes do
+not depend on the features.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, fitted_beside, spread_of
 from pipeline.blocks.scaling import FeatureStatistics, Scaling
 from pipeline.knn.exact import nearest
@@ -23,13 +23,14 @@ from pipeline.knn.threads import ALONE, Threads, quiet
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 PROBABILITIES = "probabilities"
 LEARNED = (WEIGHTED, MODEL)
-"""Those that need features that tell something of the labels."""
+"""Metrics that are learned, and need features that tell something of the labels."""
 FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
 SIZES = (5, 9, 15, 25, 40, 65, 100)
-"""Neighbors whose labels predict a row's; each metric is judged at the best of them."""
+"""Numbers of neighbors whose labels predict a row's; a metric is judged at the best of them."""
 NARROW = 15
-"""The same, of samples of large pools: fewer are chance more than nearness."""
+"""Number of neighbors that is allowed in samples of large pools, too: fewer show chance more than
+nearness."""
 SAMPLE_ROWS = 24_000
 """Rows among which neighbors are sought, at most."""
 JUDGED_ROWS = 4000
@@ -37,40 +38,35 @@ JUDGED_ROWS = 4000
 LEARNING_ROWS = 8000
 """Rows that weights are learned on, at most."""
 FOLDS = 3
-"""Parts of a sample with few rows; each is judged by what was learned on the others."""
+"""Parts of a sample of few rows; each is judged by what was learned on the others."""
 TREES = 40
 DEEPEST = 1 << 30
-"""Levels of a tree at most: as many as it has."""
+"""Levels of a tree at most: no limit."""
 LEAF = 10, 0.01
 """Rows of a leaf at least: a number, and a share of those learned on."""
 FEW_VALUES = 60_000
 """Rows times features up to which one thread fits trees sooner than several have begun."""
 ROUNDS, SURELY = 3, 2.0
-"""Times that relevance is told, each time among the features that told something before; and
-standard errors by which more than one must pay."""
+"""How often relevance is estimated, each time among the features that had some before; and standard
+errors by which more than once must pay."""
 LEAST = 1e-4
-"""Relevance of each feature at least, as a share of the largest: rows that differ in a feature of
-no use are not equal."""
-
-Float32 = npt.NDArray[np.float32]
-Floats = npt.NDArray[np.float64]
-Codes = npt.NDArray[np.integer[Any]]
-Rows = npt.NDArray[np.int64]
+"""Least relevance of a feature, as a share of the largest: rows that differ in useless features
+alone must not be equal."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """How well the labels of neighbors predict given labels, with one metric."""
+    """How well neighbors' labels predict given labels with one metric."""
 
     metric: str
     loss: float
     """Mean log loss, in nats."""
     behind: float
-    """What it is more than the least."""
+    """By how much it exceeds the least loss."""
     standard_error: float
     """Of that difference."""
     k: int
-    """Neighbors of the least loss."""
+    """Number of neighbors at which it is least."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +77,8 @@ class MetricChoice:
     metric: str
     tried: list[Tried]
     relevance: list[float]
-    """(feature,) share of each in telling given labels apart; negative where it tells less than of
-    shuffled labels; empty where weights were not tried."""
+    """(feature,) share of each in telling given labels apart; negative if less than for shuffled
+    labels; empty where weights were not tried."""
     n_judged: int
     no_direction: float = 0.0
     """Share of the rows that are zero in all features, where directions are compared."""
@@ -102,7 +98,7 @@ class MetricChoice:
 
     @property
     def chance(self) -> float:
-        """What a feature tells by chance at most, as far as the least relevant one lies below 0."""
+        """Relevance that a feature may have by chance: as much as the least is below 0."""
         return max(0.0, -min(self.relevance, default=0.0))
 
 
@@ -120,7 +116,7 @@ class Modeled(Scaling):
 
 def choose_metric(
     x: Float32,
-    y: Codes,
+    y: Integers,
     seed: int,
     requested: str = "auto",
     *,
@@ -137,7 +133,7 @@ def choose_metric(
     x : (row, feature) float32, a random sample in random order, as scaled without a metric; at
         least `FEWEST_ROWS`
     y : (row,) codes of given labels
-    requested : one of these names, or "auto" for the one that predicts labels best
+    requested : name of a metric, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions, where they differ from the rows; they mean
         nothing where columns were centered
     weigh : whether "auto" may weigh features; the scale of embeddings means something
@@ -152,20 +148,16 @@ def choose_metric(
     angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
-    beyond, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
+    relevant, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
     if weigh or requested in LEARNED:
         statistics.see(x)
         with fitted_beside(
             lambda: None if requested == WEIGHTED else fit_logits(x, y, seed, threads), threads
         ) as fitted:
-            ways = _ways(x, y, statistics, least(losses[AS_SCALED]), k, seed, threads)
-        beyond = ways[1][0].mean(axis=0)
-        first = min(ways[:2], key=lambda way: least(way[1]))
-        ways = [first, *ways[2:]]
-        several = compared({str(at): loss for at, (_, loss) in enumerate(ways)}, k)
-        shares, loss = ways[several.index(simplest(several, SURELY))]
+            as_scaled = least(losses[AS_SCALED])
+            shares, loss, relevant = _learned(x, y, statistics, as_scaled, k, seed, threads)
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
-    if beyond.max(initial=0.0) > 0:
+    if relevant.max(initial=0.0) > 0:
         losses[WEIGHTED] = loss
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [
@@ -176,12 +168,12 @@ def choose_metric(
     for name, columns in beside.items():
         if columns is not None:
             losses[name] = np.empty_like(losses[AS_SCALED])
-            for judged, by in parts:
-                z = np.hstack([by.apply(x), columns])
+            for judged, scaling in parts:
+                z = np.hstack([scaling.apply(x), columns])
                 losses[name][judged] = label_losses(z, y, judged, k, threads)
     tried = compared(losses, k)
     taken = requested if requested in losses else simplest(tried).metric
-    choice = MetricChoice(taken, tried, beyond.tolist(), n_judged)
+    choice = MetricChoice(taken, tried, relevant.tolist(), n_judged)
     if taken == COSINE:
         return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
@@ -190,51 +182,58 @@ def choose_metric(
     return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
 
 
-def _ways(
+def _learned(
     x: Float32,
-    y: Codes,
+    y: Integers,
     statistics: FeatureStatistics,
     as_scaled: float,
     k: tuple[int, ...],
     seed: int,
     threads: Threads,
-) -> list[tuple[Floats, Floats]]:
-    """Shares (fold, feature) that each part's weights are made of and losses (judged, size), the
-    two of `relevance` first; where these do better than `as_scaled`, also of `joint_relevance`, as
-    long as the loss falls by it."""
+) -> tuple[Float64, Float64, Float64]:
+    """Shares (fold, feature) of which each fold's weights are made, losses (judged, size) with
+    them, and relevance (feature,) beyond that for shuffled labels.
+
+    Shares are the better of the two of `relevance`; or, if these do better than features
+    `as_scaled`, those of `joint_relevance` where they surely pay, repeated while the loss falls.
+    """
     n_judged = min(len(x), JUDGED_ROWS)
     parts = list(folds(len(x), n_judged))
 
-    def judged(shares: Floats) -> tuple[Floats, Floats]:
+    def judged(shares: Float64) -> tuple[Float64, Float64]:
         loss = np.empty((n_judged, len(k)))
         for (rows, _), share in zip(parts, shares, strict=True):
             loss[rows] = label_losses(weights(statistics, share).apply(x), y, rows, k, threads)
         return shares, loss
 
-    first = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
-    ways = [judged(shares) for shares in first]
-    if min(least(loss) for _, loss in ways) < as_scaled:
+    both = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
+    plain, beyond = map(judged, both)
+    joint = [beyond]
+    better = min(plain, beyond, key=lambda way: least(way[1]))
+    if least(better[1]) < as_scaled:
         for more in range(1, ROUNDS):
             again = [
                 joint_relevance(x[rows], y[rows], share, seed ^ more, threads)
-                for (_, rows), share in zip(parts, ways[-1][0], strict=True)
+                for (_, rows), share in zip(parts, joint[-1][0], strict=True)
             ]
-            ways.append(judged(np.stack(again)))
-            if least(ways[-1][1]) >= least(ways[-2][1]):
+            joint.append(judged(np.stack(again)))
+            if least(joint[-1][1]) >= least(joint[-2][1]):
                 break
-    return ways
+    ways = [better, *joint[1:]]
+    tried = compared({str(at): loss for at, (_, loss) in enumerate(ways)}, k)
+    return *ways[tried.index(simplest(tried, SURELY))], both[1].mean(axis=0)
 
 
 def of_one_length(x: Float32) -> bool:
-    """Whether all rows are as long, so that their directions are as near as they are; half
-    precision rounds lengths."""
+    """Whether all rows have one length, so that directions order pairs as distances do; lengths may
+    be rounded to half precision."""
     squared = np.einsum("rf,rf->r", x, x, dtype=np.float64)
     return bool(np.ptp(squared) <= 2e-3 * squared.max(initial=0.0))
 
 
-def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
-    """Rows to judge and the rows to learn on for that, never the same: one pair where there are
-    rows enough beside those judged, else each part of the rows and the others."""
+def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Int64, Int64]]:
+    """Rows to judge with the rows to learn on for that, never the same ones: one such pair where
+    there are rows enough beside those judged, else each part of the rows with the others."""
     row = np.arange(n_rows)
     if n_rows >= n_judged + LEARNING_ROWS:
         yield row[:n_judged], row[n_judged : n_judged + LEARNING_ROWS]
@@ -244,10 +243,10 @@ def folds(n_rows: int, n_judged: int) -> Iterator[tuple[Rows, Rows]]:
         yield np.flatnonzero(mine[:n_judged]), np.flatnonzero(~mine)[:LEARNING_ROWS]
 
 
-def relevance(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Floats:
-    """(2, feature) share of each in telling labels apart: first by how much its splits purify the
-    leaves of extremely randomized trees (Geurts, Ernst & Wehenkel 2006), then by what that is
-    beyond what they do for shuffled labels, as useless features are split too.
+def relevance(x: Float32, y: Integers, seed: int, threads: Threads = ALONE) -> Float64:
+    """(2, feature) share of each in telling labels apart: by how much its splits purify the leaves
+    of extremely randomized trees (Geurts, Ernst & Wehenkel 2006); then by how much more they do
+    than for shuffled labels, as trees split useless features, too.
 
     Shares above 0 add up to 1. The first serves where all features tell a little, the second where
     few do.
@@ -260,17 +259,17 @@ def relevance(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Floa
 
 
 def joint_relevance(
-    x: Float32, y: Codes, share: Floats, seed: int, threads: Threads = ALONE
-) -> Floats:
-    """(feature,) the second `relevance` among the features of shares above 0, and 0 of the others:
-    splits at useless ones hide what features tell together."""
+    x: Float32, y: Integers, share: Float64, seed: int, threads: Threads = ALONE
+) -> Float64:
+    """(feature,) the second `relevance` among the features of shares above 0, and 0 for the others:
+    splits of useless features hide what others tell together."""
     use = np.flatnonzero(share > 0)
     again = np.zeros_like(share)
     again[use] = np.maximum(relevance(x[:, use], y, seed, threads)[1], 0.0) if len(use) else 0.0
     return again if again.any() else share
 
 
-def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
+def _purified(x: Float32, y: Integers, seed: int, threads: Threads) -> Float64:
     """(feature,) mean decrease of impurity, in units of the whole, by the trees of scikit-learn's
     `ExtraTreesClassifier`. They are grown by what its own classes call when they have checked what
     they are given: checking takes four times as long as growing a small tree. That is private, and
@@ -288,8 +287,8 @@ def _purified(x: Float32, y: Codes, seed: int, threads: Threads) -> Floats:
 
 
 def _by_kernels(
-    x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows, threads: Threads
-) -> Floats:
+    x: Float32, code: Int64, n_tried: int, leaf: int, seeds: Int64, threads: Threads
+) -> Float64:
     """(tree, feature) decrease of impurity."""
     from sklearn.tree._criterion import Gini  # here: importing it costs half a second
     from sklearn.tree._splitter import RandomSplitter
@@ -316,8 +315,8 @@ def _by_kernels(
     return each
 
 
-def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) -> Floats:
-    """The same, bit for bit."""
+def _by_classes(x: Float32, code: Int64, n_tried: int, leaf: int, seeds: Int64) -> Float64:
+    """As `_by_kernels`, bit for bit."""
     from sklearn.tree import ExtraTreeClassifier
 
     with quiet():  # that so many classes look like quantities
@@ -329,7 +328,7 @@ def _by_classes(x: Float32, code: Rows, n_tried: int, leaf: int, seeds: Rows) ->
     return np.array([tree.compute_feature_importances(normalize=False) for tree in fitted])
 
 
-def weights(of: FeatureStatistics, share: Floats) -> Scaling:
+def weights(of: FeatureStatistics, share: Float64) -> Scaling:
     """Standard scores of features times the square root of each one's relevance."""
     root = np.sqrt(np.maximum(share, max(0.0, LEAST * share.max())))
     deviation = of.deviation
@@ -344,18 +343,18 @@ def unweighted(x: Float32) -> Scaling:
 
 
 def sizes(n_rows: int, n_pool: int = 0) -> tuple[int, ...]:
-    """The sizes of `SIZES` that leave half of the rows out, the first in any case, and reach no
-    farther in a sample than the largest does in its pool: what wins by wide neighborhoods alone
-    wins nothing where they are narrow."""
+    """The first of `SIZES`, and those that are at most half of the rows and reach no farther in a
+    sample than the largest does in its pool: a metric that wins by wide neighborhoods alone gains
+    nothing where they are narrow."""
     most = max(NARROW, SIZES[-1] * min(1.0, n_rows / max(1, n_pool)))
     return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows and k <= most)
 
 
 def label_losses(
-    x: Float32, y: Codes, judged: Rows, sizes: tuple[int, ...], threads: Threads = ALONE
-) -> Floats:
-    """(judged, size) log loss of each row's label, as predicted by its nearest other rows and, as
-    one neighbor more, the shares of all labels."""
+    x: Float32, y: Integers, judged: Int64, sizes: tuple[int, ...], threads: Threads = ALONE
+) -> Float64:
+    """(judged, size) log loss of each row's label, predicted by its nearest other rows, and by the
+    shares of all labels as one neighbor more."""
     k = np.array(sizes)
     index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged, threads=threads)
     own = y[judged]
@@ -364,8 +363,8 @@ def label_losses(
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
 
 
-def least(loss: Floats) -> float:
-    """Mean of losses (judged, size) at the size where it is least."""
+def least(loss: Float64) -> float:
+    """Mean loss, of losses (judged, size), at the size where it is least."""
     return float(loss.mean(axis=0).min())
 
 
@@ -374,7 +373,7 @@ def simplest(tried: list[Tried], z: float = 1.0) -> Tried:
     return next(one for one in tried if one.behind <= z * one.standard_error)
 
 
-def compared(losses: dict[str, Floats], k: tuple[int, ...]) -> list[Tried]:
+def compared(losses: dict[str, Float64], k: tuple[int, ...]) -> list[Tried]:
     """Metrics by their losses, (judged, size) each, of the same rows; in the order given."""
     at = {name: int(loss.mean(axis=0).argmin()) for name, loss in losses.items()}
     each = {name: loss[:, at[name]] for name, loss in losses.items()}
