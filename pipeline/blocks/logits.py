@@ -1,5 +1,9 @@
-"""Logits of given labels: by boosted trees and a linear function, each row's by those that were not
-fitted on it; or by the probabilities of any other model."""
+"""Logits of given labels, by boosted trees and linear functions of the features.
+
+Models are fitted by folds, and a row's logits are those of models that were not fitted on it. They
+stand beside features, where nearness is measured, or beside votes, where labels are judged; so may
+logits of the probabilities of any other model.
+"""
 
 from __future__ import annotations
 
@@ -17,52 +21,50 @@ from pipeline.arrays import AnyArray, Float32, Float64, Int32, Int64, Integers, 
 from pipeline.knn.threads import ALONE, Threads, one_thread, quiet
 
 FOLDS = 3
-"""Parts of the rows; the trees of each are fitted on the others."""
+"""Parts of the rows; the models of each are fitted on the others."""
 LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
-"""Of a tree: leaves and levels at most, rows of a leaf at least, and the share that counts."""
+"""Of a tree: leaves and levels at most, rows of a leaf at least, and the learning rate."""
 HASTE, BINS = 2, 64
-"""Of trees that votes hear: times that they are fewer, each counting as much more; and values of a
-feature that they split between, at most."""
+"""Of trees beside votes: by which factor they are fewer, and their learning rate larger; and how
+many values of a feature splits may lie between, at most."""
 FITTED_VALUES = 1_500_000
 """Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FEWEST_FITTED = 1900
-"""Rows that the trees which votes hear learn from at least, or all there are."""
+"""Rows from which trees beside votes learn at least, or all there are."""
 FEWEST_BESIDE = 100
-"""The same of logits that stand beside features."""
+"""The same for logits beside features."""
 LEAST_GAIN = 1e-3
-"""Nats a row by which trees must tell more of the given labels to be heard."""
+"""Nats per row by which trees must make given labels likelier to be used."""
 LINEAR_GAIN = 1e-2
-"""The same of a linear function alone, and beside the trees of logits of two classes."""
+"""The same for a linear function, alone or beside the trees of logits of two classes."""
 RIDGES = (0.1, 1.0, 10.0)
-"""What the coefficients of a logistic regression may be, tried in turn: its `C` in scikit-learn."""
+"""`C` of scikit-learn's logistic regression, the inverse of its penalty, tried in turn."""
 SHRUNKEN = (0.03, 0.2, 0.6)
-"""Parts of the covariance of a discriminant that are the same for all features, tried in turn."""
+"""Parts by which a discriminant's covariance is shrunken to a multiple of the identity, in turn."""
 REGRESSED_VALUES = 5_000_000
-"""Rows times features times classes of a logistic regression at most, where features are more than
-``NARROW``: beyond it takes seconds."""
+"""Rows times features times classes of a logistic regression at most, of more than ``NARROW``
+features: beyond, it takes seconds."""
 NARROW = 100
 DISCRIMINATED_VALUES = 6_000_000
 """Rows times features of a discriminant at most."""
 LEAST_POWER = -6.0
-"""Of 2, that logits of discriminants are multiplied by."""
+"""Least power of 2 by which logits of discriminants are multiplied."""
 MOST_FEATURES = 2048
-"""Those of models that votes hear, and of a discriminant."""
+"""Features of models beside votes, and of a discriminant, at most."""
 MOST_COLUMNS = 32
-"""Columns of logits that stand beside features, at most."""
+"""Columns of logits beside features at most."""
 MOST_FORESTS = 100
-"""Classes that trees are fitted of at most."""
+"""Classes for which trees are fitted at most."""
 LEAST_CHANCE = 1e-3
 """Probabilities are taken as no less, nor nearer to 1."""
 _TILE, _FEW = 256, 16
-"""Rows that go through a tree while it is near, and through slopes of a few features."""
+"""Rows that go together through a tree, and through slopes of four features, which stay cached."""
 
-Codes = Integers
 T = TypeVar("T")
 
 
 class Forests(NamedTuple):
-    """The trees of each fold as arrays, the linear function they stand on, and what makes columns
-    of their sums."""
+    """For each fold trees, as arrays, and a linear function, whose sum are logits."""
 
     feature: Int32
     """(node,) the feature that splits."""
@@ -76,19 +78,19 @@ class Forests(NamedTuple):
     root: Int64
     """(fold, tree) first node; trees of the classes take turns."""
     start: Float64
-    """(fold, class) logit before all trees; one class stands for two."""
+    """(fold, class) constant logit; one column stands for two classes."""
     spread: Float64
     """(1,) factor of the logits."""
     slope: Float64
-    """(fold, feature, class) the linear function that the trees stand on; 0 where there is none."""
+    """(fold, feature, class) of the linear function; 0 where there is none."""
 
     @property
     def digest(self) -> str:
         return digest_of(self)
 
     def for_new_rows(self) -> Forests:
-        """The average of all folds' models in place of each: none of them was fitted on rows that
-        training did not have."""
+        """The same with the mean of all folds' models for each fold: none was fitted on rows that
+        are new."""
         return self._replace(
             value=self.value / FOLDS,
             root=np.tile(self.root.ravel(), (FOLDS, 1)),
@@ -105,8 +107,8 @@ class Forests(NamedTuple):
         for one, roots in enumerate(self.root):
             rows = np.flatnonzero(fold == one)
             if self.slope[one].any():
-                _slide(x, rows, self.slope[one], out)
-            _climb(x, rows, feature, self.threshold, left, self.value, roots, out)
+                _add_linear(x, rows, self.slope[one], out)
+            _add_trees(x, rows, feature, self.threshold, left, self.value, roots, out)
         if out.shape[1] > 1:
             out -= out.mean(axis=1, keepdims=True)
         return np.asarray(out * self.spread, np.float32)
@@ -121,19 +123,19 @@ def fold_of(x: Float32) -> Int64:
     """(row,) the fold of each, by its features: equal rows are in the same one."""
     bits = (np.ascontiguousarray(x, np.float32) + np.float32(0)).view(np.uint32)
     fold = np.empty(len(x), np.int64)
-    _deal(bits, fold)
+    _deal_folds(bits, fold)
     return fold
 
 
-def _others(x: Float32, y: Codes, fewest: int) -> list[Int64] | None:
-    """For each fold the rows of the others; None where some have fewer classes."""
+def _others(x: Float32, y: Integers, fewest: int) -> list[Int64] | None:
+    """For each fold the rows of all others; None where some of these have fewer classes."""
     fold = fold_of(x)
     others = [np.flatnonzero(fold != one) for one in range(FOLDS)]
     return others if all(len(np.unique(y[rows])) >= fewest for rows in others) else None
 
 
 def rounds(n_classes: int) -> int:
-    """Trees of each class: those of all classes together cost little beside a search."""
+    """Trees of each class, so many that all together cost little compared with a search."""
     return max(10, min(50, 200 // n_classes))
 
 
@@ -152,10 +154,10 @@ def fitted_beside(
 
 
 def fit_forests(
-    x: Float32, y: Codes, seed: int, threads: Threads = ALONE, haste: int = 1, bins: int = 255
+    x: Float32, y: Integers, seed: int, threads: Threads = ALONE, haste: int = 1, bins: int = 255
 ) -> Forests | None:
-    """Gradient boosting (Friedman 2001) of the labels of each fold's other rows, by scikit-learn's
-    histograms, folds by threads; None where some fold leaves a class out, and for more than
+    """Gradient boosting (Friedman 2001) by scikit-learn's histograms, on the labels of each fold's
+    other rows, folds by threads; None where some fold leaves a class out, and for more classes than
     `MOST_FORESTS`."""
     from sklearn.base import clone
     from sklearn.ensemble import HistGradientBoostingClassifier
@@ -209,16 +211,19 @@ def fit_forests(
     )
 
 
-def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> Forests | None:
-    """Logits that stand beside features, of spread 1. Of two classes they are by trees, and by a
-    linear function where it tells more; of more by that alone, in ``MOST_COLUMNS`` at most, and by
-    regressions where there are few classes and features: discriminants of pixels told more of given
-    labels, and less of the wrong ones. None where there are none, or all are alike."""
+def fit_logits(x: Float32, y: Integers, seed: int, threads: Threads = ALONE) -> Forests | None:
+    """Logits that stand beside features, scaled to spread 1; None where there are none, or all are
+    equal.
+
+    Two classes have trees, with a linear function where that tells more. More classes have a linear
+    function in at most ``MOST_COLUMNS`` columns; a logistic regression where classes and features
+    are few: discriminants of pixels predicted given labels better, and wrong ones worse.
+    """
     classes, code = np.unique(y, return_inverse=True)
     if len(classes) == 2:
         some = slice(max(FEWEST_BESIDE, FITTED_VALUES // x.shape[1]))
         x, code = x[some], code[some]
-        fitted = _fit_both(x, code, seed, threads)
+        fitted = _fit_two(x, code, seed, threads)
     else:
         is_small = len(classes) <= MOST_COLUMNS and FITTED_VALUES // x.shape[1] >= FEWEST_FITTED
         fitted = fit_regressed(x, code, len(classes), threads) if is_small else None
@@ -230,17 +235,17 @@ def fit_logits(x: Float32, y: Codes, seed: int, threads: Threads = ALONE) -> For
 
 
 def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
-    """The principal components of what a linear function says of rows, in columns whose mean is 0
-    as that of logits is."""
+    """A linear function with the principal components of its logits as columns, turned so that
+    their mean is 0, as that of logits is."""
     logits = linear.apply(x).astype(np.float64)
     _, axis = np.linalg.eigh(logits.T @ logits)
     turned = axis[:, 1 - MOST_COLUMNS :] @ linalg.helmert(MOST_COLUMNS)
     return linear._replace(start=linear.start @ turned, slope=linear.slope @ turned)
 
 
-def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | None:
-    """Trees, and a linear function beside them in the part that makes labels of two classes
-    likeliest, where it tells ``LINEAR_GAIN`` more."""
+def _fit_two(x: Float32, y: Integers, seed: int, threads: Threads) -> Forests | None:
+    """Trees for two classes, mixed with a linear function as makes labels likeliest where that
+    gains ``LINEAR_GAIN``."""
     with fitted_beside(lambda: fit_linear(x, y, 2, threads), threads) as fitted:
         trees = fit_forests(x, y, seed, threads)
     linear = fitted()
@@ -255,30 +260,30 @@ def _fit_both(x: Float32, y: Codes, seed: int, threads: Threads) -> Forests | No
     return mixed((linear, trees), (of_linear, of_trees))
 
 
-def _stacked(logits: Float32, y: Codes) -> tuple[Float64, float]:
+def _stacked(logits: Float32, y: Integers) -> tuple[Float64, float]:
     """Weights (model,) of logits (row, model), none below 0, by logistic regression of labels of
-    two classes; and the mean logarithm of what these labels then are likely."""
+    two classes; and the mean log likelihood of these labels."""
     from sklearn.linear_model import LogisticRegression
 
     with one_thread(), np.errstate(divide="ignore"):  # of what is impossible
         model = LogisticRegression().fit(logits, y)
-        says = model.predict_log_proba(logits)[np.arange(len(y)), y].mean()
-    return np.maximum(model.coef_[0], 0.0), float(says)
+        log_likelihood = model.predict_log_proba(logits)[np.arange(len(y)), y].mean()
+    return np.maximum(model.coef_[0], 0.0), float(log_likelihood)
 
 
 def can_learn(n_features: int) -> bool:
-    """Whether models of so many features are heard."""
+    """Whether models of so many features may stand beside votes."""
     return n_features <= MOST_FEATURES
 
 
 def some_rows(x: Float32, values: int) -> Int64:
-    """Rows of a sample, ascending, that have so many values at most, but ``FEWEST_FITTED``."""
+    """Rows of a sample, ascending: of at most so many ``values``, at least ``FEWEST_FITTED``."""
     most = max(values // x.shape[1], FEWEST_FITTED)
     return np.sort(np.random.default_rng(0).permutation(len(x))[:most])
 
 
-def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
-    """Trees for votes to hear, of some rows of a sample; None, too, where these have too many
+def fit_some(x: Float32, y: Integers, threads: Threads = ALONE) -> Forests | None:
+    """Trees beside votes, fitted on some rows of a sample; None, too, where these have too many
     values."""
     some = some_rows(x, FITTED_VALUES)
     if len(some) * x.shape[1] > FITTED_VALUES:
@@ -287,53 +292,56 @@ def fit_some(x: Float32, y: Codes, threads: Threads = ALONE) -> Forests | None:
 
 
 def _is_narrow(n_features: int, n_classes: int) -> bool:
-    """Whether a logistic regression is fitted whatever it takes."""
+    """Whether a logistic regression is fitted, however many rows there are."""
     return n_features <= NARROW and n_classes <= MOST_COLUMNS
 
 
-def fit_linear(x: Float32, y: Codes, n_classes: int, threads: Threads = ALONE) -> Forests | None:
-    """A linear function of the features for each class, of some rows of each fold's others, bare of
-    trees: by ``fit_regressed`` where that is soon done, or by Fisher's discriminant, of two classes
-    where there is no other; whichever tells most of the fold's, with the penalty that does. None
-    where some fold leaves all classes but one out.
+def fit_linear(x: Float32, y: Integers, n_classes: int, threads: Threads = ALONE) -> Forests | None:
+    """A linear function of the features for each class, without trees, fitted for each fold on some
+    of the other rows; None where these are all of one class for some fold.
+
+    It comes from ``fit_regressed``, if that takes little time, or Fisher's discriminant (of two
+    classes only without the former), with the penalty by which the folds' own labels are likeliest.
 
     y : (row,) codes below `n_classes`, of which one column stands for two
     """
-    few, best, most = some_rows(x, FITTED_VALUES), None, -np.inf
+    few, best, highest = some_rows(x, FITTED_VALUES), None, -np.inf
     if _is_narrow(x.shape[1], n_classes) or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
         best = fit_regressed(x, y, n_classes, threads)
     if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
         some, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
         if best is not None:
-            most = _says(best.apply(judged), label)
+            highest = _log_likelihood(best.apply(judged), label)
         for linear in _linear(_discriminants, x[some], y[some], n_classes, 2, threads):
             logits = linear.apply(judged)
             factor = _likeliest_factor(logits, label)
-            if (says := _says(factor * logits, label)) > most:
+            if (value := _log_likelihood(factor * logits, label)) > highest:
                 slope, start = factor * linear.slope, factor * linear.start
-                best, most = linear._replace(slope=slope, start=start), says
+                best, highest = linear._replace(slope=slope, start=start), value
     return best
 
 
-def fit_regressed(x: Float32, y: Codes, n_classes: int, threads: Threads = ALONE) -> Forests | None:
-    """The same by multinomial logistic regression of scikit-learn; None where some fold leaves a
-    class out."""
+def fit_regressed(
+    x: Float32, y: Integers, n_classes: int, threads: Threads = ALONE
+) -> Forests | None:
+    """As ``fit_linear``, by scikit-learn's multinomial logistic regression; None where some fold
+    leaves a class out."""
     few = some_rows(x, FITTED_VALUES)
     x, y = x[few], y[few]
     fitted = _linear(_regressions, x, y, n_classes, n_classes, threads)
-    return max(fitted, key=lambda linear: _says(linear.apply(x), y), default=None)
+    return max(fitted, key=lambda linear: _log_likelihood(linear.apply(x), y), default=None)
 
 
 def _linear(
-    functions: Callable[[Float64, Codes, int], Iterator[tuple[Float64, Float64]]],
+    functions: Callable[[Float64, Integers, int], Iterator[tuple[Float64, Float64]]],
     x: Float32,
-    y: Codes,
+    y: Integers,
     n_classes: int,
     fewest: int,
     threads: Threads,
 ) -> Iterator[Forests]:
-    """By each of several penalties linear functions of the folds' other rows, which learn from
-    standard scores, folds by threads; none where some have fewer classes."""
+    """For each penalty, linear functions fitted on standard scores of the folds' other rows, folds
+    by threads; nothing where some of these have fewer classes."""
     others = _others(x, y, fewest) or []
     fitted: list[list[tuple[Float64, Float64]]] = [[] for _ in others]
 
@@ -356,9 +364,9 @@ def _linear(
         yield Forests(*bare, np.zeros((FOLDS, 1), np.int64), start, np.ones(1), slope)
 
 
-def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """Slopes (feature, class) and starts (class,) by multinomial logistic regression. Newton's
-    steps are few where features go together; of more classes or features each is dear."""
+def _regressions(x: Float64, y: Integers, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """Slopes (feature, class) and constants (class,) by multinomial logistic regression. Newton's
+    method takes few steps where features are correlated, but slow ones where they are many."""
     from sklearn.linear_model import LogisticRegression
 
     solver = "newton-cholesky" if n_classes == 2 and x.shape[1] <= NARROW else "lbfgs"
@@ -367,10 +375,10 @@ def _regressions(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64
         yield model.coef_.T, model.intercept_
 
 
-def _discriminants(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """The same by Fisher's discriminant of the features' standard scores, the covariance within
-    classes shrunken by several parts (Friedman 1989); where it may stand alone, also of the rows
-    whose labels the most shrunken one does not contradict."""
+def _discriminants(x: Float64, y: Integers, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """The same by Fisher's discriminant of standard scores, with the covariance within classes
+    shrunken by each of several parts (Friedman 1989); of many features or classes, also of only
+    those rows whose labels the most shrunken one does not contradict."""
     of_all = list(_shrunken(x, y, n_classes))
     yield from of_all
     if not _is_narrow(x.shape[1], n_classes):
@@ -379,9 +387,9 @@ def _discriminants(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float
         yield from _shrunken(x[agrees], y[agrees], n_classes)
 
 
-def _shrunken(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """Slopes and starts of the discriminant by each part in turn. Of a class without a row its
-    rareness alone is known."""
+def _shrunken(x: Float64, y: Integers, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
+    """Slopes and constants of the discriminant by each part in turn. A class without rows has its
+    rareness alone."""
     count, n = np.bincount(y, minlength=n_classes), max(1, len(x))
     mean = np.stack([x[y == one].sum(axis=0) for one in range(n_classes)])
     mean /= np.maximum(count, 1)[:, None]
@@ -395,23 +403,25 @@ def _shrunken(x: Float64, y: Codes, n_classes: int) -> Iterator[tuple[Float64, F
         yield slope, np.log(np.maximum(count, 0.5) / n) - 0.5 * (mean.T * slope).sum(axis=0)
 
 
-def _likeliest_factor(logits: Float32, y: Codes) -> float:
-    """That of logits (row, class) which makes labels likeliest: discriminants are too sure."""
-    best = optimize.minimize_scalar(
-        lambda power: -_says(2.0**power * logits, y), bounds=(LEAST_POWER, 0.0), method="bounded"
-    )
+def _likeliest_factor(logits: Float32, y: Integers) -> float:
+    """The factor of logits (row, class) that makes labels likeliest: discriminants are too sure."""
+
+    def loss(power: float) -> float:
+        return -_log_likelihood(2.0**power * logits, y)
+
+    best = optimize.minimize_scalar(loss, bounds=(LEAST_POWER, 0.0), method="bounded")
     return float(2.0**best.x)
 
 
-def _says(logits: Float32, y: Codes) -> float:
-    """The mean logarithm of what logits (row, class) make labels likely."""
+def _log_likelihood(logits: Float32, y: Integers) -> float:
+    """Mean log likelihood of labels by logits (row, class)."""
     if logits.shape[1] == 1:
         logits = np.column_stack([np.zeros(len(y), np.float32), logits])
     return float(log_softmax(logits, axis=1)[np.arange(len(y)), y].mean())
 
 
 def mixed(models: Sequence[Forests], weights: Sequence[float]) -> Forests:
-    """All together, their logits averaged by these weights, some of which are above 0."""
+    """One model whose logits are those of all, averaged by weights of which some are above 0."""
     part = np.asarray(weights) / np.sum(weights)
     trees = [(one, by) for one, by in zip(models, part, strict=True) if by and one.value.any()]
     trees = trees or [(one, 0.0) for one in models if not one.value.any()][:1]
@@ -434,8 +444,8 @@ def spread_of(x: Float32) -> float:
 
 
 def of_chances(chance: Float32) -> Float32:
-    """(row, class) float32 logits of probabilities (row, class), about the mean of a row's; of two
-    classes one column."""
+    """(row, class) float32 logits of probabilities (row, class), less their mean over classes; one
+    column for two classes."""
     log = np.log(np.clip(chance.astype(np.float64), LEAST_CHANCE, 1.0 - LEAST_CHANCE))
     if log.shape[1] == 2:
         return np.asarray(log[:, 1:] - log[:, :1], np.float32)
@@ -454,9 +464,9 @@ def _laid_out(nodes: Any) -> tuple[Any, Int64]:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _slide(x: Float32, rows: Int64, slope: Float64, out: Float64) -> None:
-    """Add to the rows' logits a linear function (feature, class), four features at a time of a few
-    rows while these slopes are near."""
+def _add_linear(x: Float32, rows: Int64, slope: Float64, out: Float64) -> None:
+    """Add a linear function (feature, class) to the rows' logits, ``_FEW`` rows and four features
+    at a time."""
     whole = x.shape[1] - x.shape[1] % 4
     for first in range(0, len(rows), _FEW):
         tile = rows[first : first + _FEW]
@@ -477,7 +487,7 @@ def _slide(x: Float32, rows: Int64, slope: Float64, out: Float64) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _deal(bits: UInt32, fold: Int64) -> None:
+def _deal_folds(bits: UInt32, fold: Int64) -> None:
     for row in range(len(bits)):
         mixed = np.uint64(0x9E3779B97F4A7C15)
         for feature in bits[row]:
@@ -487,7 +497,7 @@ def _deal(bits: UInt32, fold: Int64) -> None:
 
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
-def _climb(
+def _add_trees(
     x: Float32,
     rows: Int64,
     feature: UInt32,
@@ -497,8 +507,8 @@ def _climb(
     roots: Int64,
     out: Float64,
 ) -> None:
-    """Add to the rows' logits, tree by tree in their order, what their leaves hold. Nodes are known
-    not to be negative, and rows go level by level, none of which waits for another."""
+    """Add the values of the rows' leaves to their logits, tree by tree in their order. Rows go down
+    level by level, so that none waits for another; unsigned nodes need no check of their sign."""
     n_classes, at = out.shape[1], np.empty(_TILE, np.uint32)
     for first in range(0, len(rows), _TILE):
         tile = rows[first : first + _TILE]
