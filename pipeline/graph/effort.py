@@ -1,16 +1,18 @@
-"""How much effort the lists of one block take: chosen by recall measured on some of its rows."""
+"""Neighbor lists of a block, made with as little work as reaches a recall, by some of its rows."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from dataclasses import dataclass
 from functools import cache, partial
+from typing import NamedTuple
 
 import numpy as np
 
 from pipeline.arrays import Float32, Float64, Int32, Int64
 from pipeline.graph.carving import carve
 from pipeline.graph.local_join import (
+    SPARE,
     GrowingLists,
     join_all,
     join_cells,
@@ -25,32 +27,32 @@ from pipeline.knn.quantized import Quantized
 from pipeline.knn.threads import ALONE, Threads
 
 _TRIED, _TRIED_SHARE = (256, 2048), 1e-3
-"""Rows searched exactly to measure the recall of a block: the fewest and the most, and between."""
-_SPARE = 2
-"""Places beyond k: a search in float32 may misplace the last ones."""
+"""Rows searched exactly to measure the recall of a block: at least, at most, and the share between.
+"""
 _CELL_ROWS, _LARGE_CELL_ROWS = 256, 1024
 """Rows of a cell at most: of data of few dimensions, and of many."""
 _GROUP_ROWS = 64
+"""Rows of a group, whose lists are joined together, at most."""
 _LOOK = 3
-"""Carvings after which the share found tells how many dimensions the data have."""
+"""Carvings after which the share of neighbors found tells whether dimensions are few or many."""
 _LOW_RECALL = 0.35
 """Share found by `_LOOK` carvings below which cells are made large and lists long."""
 _HIGH_RECALL = 0.6
-"""Share found from which neighbors of neighbors find more than another carving does."""
+"""Share found from which on neighbors of neighbors find more than another carving does."""
 _CARVINGS, _PASSES = 8, 8
-"""The most of each."""
+"""Carvings, and joins of neighbors of neighbors, at most."""
 _STALLED = 0.6
-"""A pass that leaves more than this of what was missing is followed by one of longer lists."""
+"""Part of the missing recall: a pass that leaves more of it is followed by one of longer lists."""
 _GROWN, _MOST_GROWN = 1.5, 3
-"""Growth of what is joined of a list each time, and in all: nothing longer is tried."""
+"""Factor by which the joined part of lists grows each time, and at most in all."""
 _SHARES = (0.45, 0.7, 1.0, 1.2, 1.45)
-"""Lengths by which neighbors are joined, over the base: the least that finds enough is taken."""
+"""Joined parts of lists that are tried, over the base; the shortest that finds enough is taken."""
 _LEFT = (0.9, 0.8, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.1)
-"""Shares of the rows, those with the nearest neighbors, that the last pass may leave out."""
+"""Shares of the rows, those of the nearest neighbors, that the last pass may leave out, in turn."""
 _SURE = 2.0
-"""Standard errors above the recall wanted from which they are left out."""
+"""Standard errors by which recall has to exceed the one wanted for rows to be left out."""
 _FINE = 2.0**-12
-"""Neighbor distance, in spreads of a block, below which float32 products tell too little."""
+"""Distance of neighbors, over the spread of a block, below which float32 is too coarse."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ class Sample:
     distance: Float32
     """(row, k) ascending"""
     fine: bool
-    """Whether neighbors are so near, for the size of the block, that float32 has to be spared."""
+    """Whether neighbors are so near, for the size of the block, that float32 is too coarse."""
 
     @classmethod
     def of(cls, x: Float32, k: int, threads: Threads) -> Sample:
@@ -77,16 +79,16 @@ class Sample:
         return cls(rows, distance, fine)
 
     def recall(self, x: Float32, lists: GrowingLists, k: int) -> Float64:
-        """(row,) share of the k nearest in the lists of the sampled rows."""
+        """(row,) share of their k nearest that the lists of the sampled rows have."""
         place = np.arange(len(x))
         _, distance = rank_lists(x[self.rows], x, lists.index, place, k)
         return row_recall(distance, self.distance[:, :k])
 
 
 def distances_to_nearest(x: Float32, rows: Int64, k: int, threads: Threads) -> Float32:
-    """(row, k) ascending distances of some rows of a block to their nearest others, which are found
-    by float32 products."""
-    lists = GrowingLists.none(len(rows), k + 4 * _SPARE)
+    """(row, k) ascending distances of some rows of a block to their nearest others, by products of
+    float32."""
+    lists = GrowingLists.none(len(rows), k + 4 * SPARE)
     join_all(x, rows, lists, threads)
     return rank_lists(x[rows], x, lists.index, np.arange(len(x)), k)[1]
 
@@ -97,10 +99,10 @@ def lists_of_recall(
     """Lists that hold the share `recall` of true neighbors, as measured on some rows; or as many
     as passes over the longest lists find.
 
-    Carvings into cells find most neighbors of data of few dimensions; then groups of near rows and
-    the neighbors of neighbors find the rest. Data of many dimensions are carved into large cells,
-    and joins of neighbors of neighbors follow, nearest-neighbor descent, of longer lists where the
-    recall is far and nears slowly.
+    For data of few dimensions, carvings into cells find most neighbors; then groups of near rows
+    and the neighbors of neighbors find the rest. Data of many dimensions are carved into large
+    cells; neighbors of neighbors follow (nearest-neighbor descent), those of longer lists where
+    recall is low and grows slowly.
 
     Parameters
     ----------
@@ -117,35 +119,34 @@ def lists_of_recall(
     lists, share = _carved(x, k, recall, seed, sample, threads)
     base = min(lists.index.shape[1], max(k, base_length(k)))
     quantized = _quantized(x, sample, threads)
-    lists = lists.widened(k + _SPARE, threads)
+    lists = lists.widened(k + SPARE, threads)
     tried = partial(_tried, x, quantized, k=k, recall=recall, sample=sample, threads=threads)
-    forward, reached, beyond = tried(lists, base, base)
-    if share >= _HIGH_RECALL and reached < recall:
-        forward = base // 2
+    join = tried(lists, base, base)
+    if share >= _HIGH_RECALL and join.recall < recall:
         groups = carve(x, _GROUP_ROWS, seed + _CARVINGS, threads)
-        join_groups(x, groups, forward, forward // 2, lists, threads)
-        forward, reached, beyond = tried(lists, base, base)
+        join_groups(x, groups, base // 2, base // 4, lists, threads)
+        join = tried(lists, base, base)
     missing, longest = 1.0, _MOST_GROWN * base
     for _ in range(_PASSES):
-        joined = near(lists, forward, forward // 2, threads=threads)
-        rows = np.flatnonzero(lists.far[:, k - 1] >= beyond)
-        join_near(x, quantized, joined, rows, lists, threads)
-        if reached >= recall:
+        neighbors = near(lists, join.forward, join.forward // 2, threads=threads)
+        rows = np.flatnonzero(lists.far[:, k - 1] >= join.beyond)
+        join_near(x, quantized, neighbors, rows, lists, threads)
+        if join.recall >= recall:
             break
-        if 1.0 - reached > _STALLED * missing:
+        if 1.0 - join.recall > _STALLED * missing:
             if base >= longest:
                 break
             base = min(round(_GROWN * base), longest)
             lists = lists.widened(base, threads)
-        missing = 1.0 - reached
-        forward, reached, beyond = tried(lists, base, lists.index.shape[1])
+        missing = 1.0 - join.recall
+        join = tried(lists, base, lists.index.shape[1])
     return lists.index
 
 
 def _carved(
     x: Float32, k: int, recall: float, seed: int, sample: Sample, threads: Threads
 ) -> tuple[GrowingLists, float]:
-    """Short lists from as many carvings as pay, and the share found of the nearest."""
+    """Short lists from as many carvings as pay, and the share of the nearest that they have."""
     width, cell_rows = base_length(k), _CELL_ROWS
     lists = GrowingLists.none(len(x), width, threads)
     share = 0.0
@@ -156,15 +157,27 @@ def _carved(
         share = float(sample.recall(x, lists.of(sample.rows), min(width, k)).mean())
         if number + 1 == _LOOK and share < _LOW_RECALL:
             cell_rows = _LARGE_CELL_ROWS
-            lists = lists.widened(k + _SPARE, threads)
+            lists = lists.widened(k + SPARE, threads)
         if share >= min(_HIGH_RECALL, recall):
             break
     return lists, share
 
 
 def base_length(k: int) -> int:
-    """Length of lists before they are joined by neighbors of neighbors: what these find is near."""
+    """Length of lists from which neighbors of neighbors are joined."""
     return 12 + -(-k // 3)
+
+
+class _Join(NamedTuple):
+    """A join of neighbors' neighbors, as it went on the sampled rows."""
+
+    forward: int
+    """How many neighbors of each list it takes."""
+    recall: float
+    """What it reaches, a standard error below the sample's mean."""
+    beyond: float
+    """Squared distance of the k-th neighbor below which rows need no join, as lists are best in
+    dense places."""
 
 
 def _tried(
@@ -178,17 +191,15 @@ def _tried(
     recall: float,
     sample: Sample,
     threads: Threads,
-) -> tuple[int, float, float]:
-    """How many neighbors of a list, up to `longest`, the least join of neighbors' neighbors takes
-    that reaches a recall, tried on the sampled rows, or `base`; the recall it reaches, a standard
-    error below the sample's; and the squared distance of the k-th neighbor from which on rows have
-    to be joined for it: lists of rows in dense places are the best."""
+) -> _Join:
+    """The shortest join of the first neighbors of lists, at most `longest`, that reaches a recall
+    on the sampled rows; that of `base` where none does."""
 
     @cache
     def joined(forward: int) -> Float64:
         lists = growing.of(sample.rows)
-        by = near(growing, forward, forward // 2, sample.rows, threads)
-        join_near(x, quantized, by, sample.rows, lists, threads)
+        neighbors = near(growing, forward, forward // 2, sample.rows, threads)
+        join_near(x, quantized, neighbors, sample.rows, lists, threads)
         return sample.recall(x, lists, k)
 
     def enough(forward: int) -> bool:
@@ -196,26 +207,26 @@ def _tried(
 
     lengths = sorted({min(round(share * base), longest) for share in _SHARES})
     middle = lengths.index(base)
-    some = (0, middle) if enough(base) else (middle + 1, len(lengths))
-    at = bisect_left(lengths, True, *some, key=enough)
+    half = (0, middle) if enough(base) else (middle + 1, len(lengths))
+    at = bisect_left(lengths, True, *half, key=enough)
     if at == len(lengths):
-        return base, _surely(joined(base)), 0.0
+        return _Join(base, _surely(joined(base)), 0.0)
     forward, after = lengths[at], joined(lengths[at])
     before, far = sample.recall(x, growing.of(sample.rows), k), growing.far[sample.rows, k - 1]
     for left in _LEFT:
         beyond = float(np.quantile(far, left, method="lower"))
         if _surely(np.where(far < beyond, before, after), _SURE) >= recall:
-            return forward, _surely(after), beyond
-    return forward, _surely(after), 0.0
+            return _Join(forward, _surely(after), beyond)
+    return _Join(forward, _surely(after), 0.0)
 
 
 def _surely(recalls: Float64, errors: float = 1.0) -> float:
-    """So many standard errors below the mean."""
+    """The mean recall less so many standard errors."""
     return float(recalls.mean() - errors * recalls.std() / np.sqrt(len(recalls)))
 
 
 def _quantized(x: Float32, sample: Sample, threads: Threads) -> Quantized:
-    """The rows in bytes; none where rounding would tell."""
+    """The rows in bytes; no bytes where rounding would matter."""
     if sample.fine:
         return Quantized.none(len(x))
     return Quantized.of(x, float(np.median(sample.distance[:, -1])), threads)

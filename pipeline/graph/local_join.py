@@ -1,10 +1,10 @@
 """Neighbor lists made better by local joins: rows that are probably near are compared with each
 other, and each row keeps the nearest.
 
-Three ways to say who is near: the cells of a carving, groups of rows with the lists of all in the
-group, and a row's neighbors with their neighbors (Dong, Charikar & Li 2011). Distances are squared
-and of float32, so the last places of a list may go to rows that are a rounding error farther; who
-wants exact lists ranks some more than k of these finalists.
+Probably near are the rows of a cell of a carving, those of a group and of their lists, and a row's
+neighbors and their neighbors (Dong, Charikar & Li 2011). Distances are squared and of float32, so
+the last places of a list may go to rows that are a rounding error farther; for exact lists, a few
+more than k of these finalists are ranked.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from pipeline.knn.lists import ABSENT
 from pipeline.knn.quantized import AXES, Quantized, most
 from pipeline.knn.threads import ALONE, PIECE_ROWS, Threads
 
+SPARE = 2
+"""Places of a list beyond k: a search in float32 may misplace the last ones."""
 _CHUNK = 2048
 """Candidates compared by one matrix product."""
 _GLANCE = 16
@@ -32,9 +34,9 @@ _PIECE_CELLS, _PIECE_GROUPS = 16, 255
 _QUERIES = 128
 """Rows that are compared with all rows together."""
 _LINKED = 16
-"""Pieces of the links of all lists, or of few rows that are joined, at most."""
+"""Pieces at most, of the links of all lists, or of rows that are joined if they are few."""
 _STAMPS = 255
-"""Rows whose candidates are told apart before the marks of all are taken away."""
+"""Rows whose candidates are told apart by marks before all marks are cleared."""
 
 
 @dataclass
@@ -76,7 +78,8 @@ class GrowingLists:
 
 @dataclass(frozen=True)
 class Near:
-    """The neighbors by which rows are joined: listed, then listed by; new ones first."""
+    """The neighbors by which rows are joined: those that a row lists, then those that list it; new
+    ones first."""
 
     index: Int32
     """(row, most) rows, none twice; ABSENT at the end. Undefined for rows that were not wanted"""
@@ -85,7 +88,7 @@ class Near:
     n_new: Int32
     """(row,) how many of them, the first ones, no join has followed yet"""
     forward: int
-    """Neighbors of a list's beginning that are taken"""
+    """How many of the first neighbors of a list are taken"""
 
 
 def join_cells(x: Float32, cells: Cells, lists: GrowingLists, threads: Threads = ALONE) -> None:
@@ -170,7 +173,7 @@ def near(
 def _near(
     lists: GrowingLists, forward: int, backward: int, wanted: Bools, threads: Threads
 ) -> Near:
-    """The same for the rows that are asked for."""
+    """The same for the rows that are wanted."""
     n = len(wanted)
     source, target, start = _links_of(lists.index, lists.joined, forward, wanted, threads)
     bits = _piece_bits(n)
@@ -200,9 +203,9 @@ def _piece_bits(n_rows: int) -> int:
 def _links_of(
     index: Int32, joined: UInt8, forward: int, wanted: Bools, threads: Threads
 ) -> tuple[Int32, Int32, Int64]:
-    """Rows and the rows asked for that they list among their first `forward`, by the piece of the
-    latter, age, rank and row; and (piece, age and rank + 1) where those begin, and the piece
-    ends."""
+    """Links from rows to the wanted rows that they list among their first `forward`: source and
+    target, sorted by piece of the target, age, rank and source; and (piece, age and rank + 1) where
+    the links of each piece, age and rank begin, and those of the piece end."""
     bits = _piece_bits(len(index))
     n_pieces = max(1, -(-len(index) >> bits))
     count = np.zeros((n_pieces, n_pieces, 2 * forward), np.int64)
@@ -231,8 +234,8 @@ def join_near(
     lists: GrowingLists,
     threads: Threads = ALONE,
 ) -> None:
-    """Compare rows with their neighbors' neighbors; pairs of which neither link is new are left
-    out, as an earlier join has compared them. What was followed is marked as joined.
+    """Compare rows with their neighbors' neighbors, but those that two old links lead to, which an
+    earlier join has compared. Links that are followed are marked as joined.
 
     Parameters
     ----------

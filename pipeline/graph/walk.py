@@ -1,4 +1,4 @@
-"""Search in a block for rows from outside it: walks over the graph of its rows."""
+"""Search for a query's nearest rows in a block, by walks over the graph of the block's rows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from numba import njit
 
 from pipeline.arrays import Bools, Float32, Int32, Int64, Integers
 from pipeline.graph.build import of_unit_size, spatial_order
-from pipeline.graph.local_join import GrowingLists, near
+from pipeline.graph.local_join import SPARE, GrowingLists, near
 from pipeline.knn.distance import prefetch, rank_lists
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import ABSENT
 
 LINKS = 20
-"""Neighbors of a list's beginning that a walk follows; half as many that list the row, too."""
+"""First neighbors of a row's list that a walk follows, beside half as many rows that list it."""
 _ROWS_PER_GATE = 256
+"""Rows of a block per row that is drawn for walks to begin at."""
 _GATES = 4
-"""Gates from which a walk begins: the nearest of rows drawn at random."""
+"""Nearest rows, of those drawn, from which a walk begins."""
 _FEWEST_ROWS = 4096
 """Rows below which a block is searched exactly, however many the queries are."""
-_SPARE = 2
-"""Places beyond k: a search in float32 may misplace the last ones."""
 _RUNGS = 20
+"""Numbers of steps that are tried."""
 
 
 @dataclass(frozen=True)
@@ -48,8 +48,8 @@ class Network:
 
 
 def walkable(n_rows: int, k: int) -> bool:
-    """Whether a block of so many rows is walked for k of them: a matter of the block, not of who
-    asks, so that a query finds the same rows in whatever company."""
+    """Whether a block of so many rows is walked to find k of them; other queries do not matter, so
+    that each finds the same rows in whatever company."""
     return n_rows >= max(_FEWEST_ROWS, k + 1)
 
 
@@ -67,8 +67,8 @@ def nearest_in_block(
     """About the k nearest rows of a block for each query, by walks of `steps`. A list is short only
     where the block has fewer than k rows: a query whose walk finds too few is searched exactly.
 
-    Other parameters and results are those of ``exact.nearest``; what a query gets is its own
-    affair, whatever others are asked with it.
+    Other parameters and results are those of ``exact.nearest``; what a query gets does not depend
+    on the others.
 
     Parameters
     ----------
@@ -91,8 +91,8 @@ def met_by_effort(
     steps: Sequence[int],
     most: float,
 ) -> Int64:
-    """How many true neighbors in a block walks of so many steps meet; rows that are in the block
-    stand for queries, each left out of its own walk.
+    """How many true neighbors in a block are met by walks of so many steps; a query that is a row
+    of the block is left out of its own walk.
 
     Parameters
     ----------
@@ -100,12 +100,12 @@ def met_by_effort(
     listed : (query, k) which of them are in this block
     own : (query,) row of the block that the query is, ABSENT for none
     steps : ascending
-    most : share of the neighbors held beyond which more steps are not tried, and taken to meet
-        what the last ones met
+    most : share of the listed neighbors from which on more steps are not tried; they are taken to
+        meet as many as the last ones did
 
     Returns
     -------
-    (step,) int64, of `held.sum()`
+    (step,) int64, of `listed.sum()`
     """
     n_listed, k = listed.sum(axis=1), listed.shape[1]
     place = np.append(np.argsort(network.order), ABSENT)
@@ -148,8 +148,9 @@ def network_of(x: Float32, order: Integers, link: Int32) -> Network:
 def walk(
     query: Float32, network: Network, k: int, steps: int, left_out: Int64 | None = None
 ) -> tuple[Int64, Float32]:
-    """About the k nearest rows of each query: from the nearest gates, always to the neighbors of
-    the nearest row not left yet, until the `steps` nearest rows met have been left.
+    """About the k nearest rows of each query. A walk begins at the nearest gates and goes on to the
+    neighbors of the nearest row met that it has not left yet, until it has left the `steps` nearest
+    rows met.
 
     Parameters
     ----------
@@ -163,7 +164,7 @@ def walk(
         met
     distance : (query, k) float32, exact; inf where ABSENT
     """
-    place = np.full((len(query), max(k, steps) + _SPARE), ABSENT, np.int32)
+    place = np.full((len(query), max(k, steps) + SPARE), ABSENT, np.int32)
     scaled, unit = network.scaled
     point = query if unit == 1.0 else query * np.float32(unit)
     gates = network.gate.astype(np.int32)
