@@ -1,4 +1,4 @@
-"""One pass over a graph, block by block: a kernel sees rows with what is around them."""
+"""One pass over a graph, block by block: a kernel sees rows, and what is known of neighbors."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ class PoolGraph:
     mates: Mates = field(default_factory=Mates)
     """Rows that are left out of each other's lists."""
     length: int = 0
-    """Of lists without them."""
+    """Length of lists without mates."""
     seed: int = 0
-    """Of what is drawn of it."""
+    """Of the samples that are drawn of its rows."""
 
     def read(self, block: int, names: Sequence[str]) -> Arrays:
-        """Columns of one block: row, given_label, neighbor, distance, neighbor_label."""
+        """Columns of one block, of row, given_label, neighbor, distance and neighbor_label; mates
+        are moved to the end of the lists, and made empty places."""
         group = self.pool.run.group(f"graph/{block:05d}")
         columns = {name: read_array(group, name) for name in names}
         lists = {name: columns[name] for name in names if columns[name].ndim == 2}
@@ -64,7 +65,7 @@ class PoolGraph:
 
 @dataclass(frozen=True)
 class Around:
-    """Some rows of a block, and what is known around them."""
+    """Some rows of a block, with their lists and what is known of their neighbors."""
 
     graph: PoolGraph
     row: Int64
@@ -77,11 +78,11 @@ class Around:
     own: Int32
     """(row,) places of the rows themselves, -1 where nobody asked for them."""
     known: Arrays
-    """(known + 1, ...) by name: what was answered of rows; the last is of no row, and 0."""
+    """(known + 1, ...) by name: what was answered of rows; the last item is 0, for empty places."""
 
     def of_neighbors(self, name: str, ranks: int | None = None) -> AnyArray:
-        """(row, rank, ...) what is known of the neighbors, of the nearest alone with `ranks`; 0 in
-        empty places."""
+        """(row, rank, ...) what is known of the neighbors, or of so many nearest; 0 in empty
+        places."""
         return np.asarray(self.known[name][self.near[:, :ranks]])
 
     def take(self, rows: Bools) -> Around:
@@ -91,25 +92,25 @@ class Around:
         )
 
     def drawn(self, most: int, stream: Stream = Stream.PARTITION) -> Bools:
-        """(row,) which of them are in a sample of so many of all rows."""
+        """(row,) whether a row is in a random sample of so many rows of the pool."""
         return in_sample(self.row, self.graph.pool.n_rows, most, self.graph.seed, stream)
 
 
 Kernel = Callable[..., Facts | Arrays]
-"""(Around, what `reading` reads by name) -> columns of these rows, or all that was found."""
+"""(Around, **what `reading` reads) -> columns of these rows, or `Facts`."""
 
 
 @dataclass(frozen=True)
 class Asks:
-    """Which rows a block asks for: the neighbors of its rows."""
+    """Which rows a block asks about: the neighbors of its rows."""
 
     own: bool = False
-    """The rows, too."""
+    """Whether it asks about its rows, too."""
     ranks: int | None = None
-    """Of the neighbors the nearest alone."""
+    """How many nearest neighbors; None for all."""
 
     def rows(self, lists: Arrays) -> Int64:
-        """(asked,) ascending."""
+        """(any,) row numbers, ascending."""
         near = lists["neighbor"][:, : self.ranks]
         return distinct(np.column_stack([lists["row"], near]) if self.own else near)
 
@@ -147,13 +148,13 @@ def over_graph(
     order.
 
     kernel : a function of a module, or a `partial` of one with small values
-    needs : columns of the graph that it looks at, by row
-    gives : type of each column that it finds of its rows
-    known : what `over_rows` answered of the rows that were asked for in an earlier pass
-    several : who was asked, where any number of items was answered of a row: `known` then has them
-        row by row, and `start` (known + 1,)
-    reading : small values that the kernel gets by name, read once a block
-    asks : which source rows are asked what they know
+    needs : columns of the graph that the kernel gets
+    gives : type of each column that it makes of its rows
+    known : what `over_rows` answered about the rows that an earlier pass asked for
+    several : what that pass asked, where answers have any number of items per row; `known` then has
+        these row by row, and `start` (known + 1,) where those of each row begin
+    reading : reads small values, once a block, that the kernel gets by name
+    asks : the source rows about which `over_rows` is to answer
     portion : rows that the kernel sees at once; None for all of the block
     """
     answers: list[Inbox] | list[None] = [None] * graph.n_blocks
@@ -165,54 +166,55 @@ def over_graph(
     return Sendings.of(job.run.location, step, records)
 
 
-def _block_part(of: _Pass, run: Run, part: Part[tuple[int, Inbox | None]]) -> Output:
-    """One block of a pass, and where lies what is known of its rows."""
-    (number, known), pool = part.args, of.graph.pool
-    looked_up = {"neighbor"} if of.asks is not None or known is not None else set()
-    lists = of.graph.read(number, sorted({"row", *of.needs, *looked_up}))
+def _block_part(shared: _Pass, run: Run, part: Part[tuple[int, Inbox | None]]) -> Output:
+    """One block of a pass; with it come the answers about its rows, if there are any."""
+    (number, known), pool = part.args, shared.graph.pool
+    looked_up = {"neighbor"} if shared.asks is not None or known is not None else set()
+    lists = shared.graph.read(number, sorted({"row", *shared.needs, *looked_up}))
     row, seconds = lists["row"], 0.0
-    passed = Facts(_typed({}, of.gives))
-    if of.kernel is not None and len(row):
-        shared = {} if of.reading is None else of.reading(run)
-        passed, seconds = _findings(of, lists, known, shared)
-    out, n_parts = Outbox(run.location, of.step, part.name), len(pool.parts())
-    if of.gives:
-        out.send("rows", pool.part_of(row), n_parts, {"row": row, **passed.columns})
-    if passed.others:
-        out.send("others", pool.part_of(passed.others["row"]), n_parts, passed.others)
-    out.to_driver(passed.drawn)
-    if of.asks is not None:
-        out.ask(number, pool, of.asks.rows(lists))
-    return out.output(passed.left, seconds)
+    facts = Facts(_typed({}, shared.gives))
+    if shared.kernel is not None and len(row):
+        values = {} if shared.reading is None else shared.reading(run)
+        facts, seconds = _findings(shared, lists, known, values)
+    out, n_parts = Outbox(run.location, shared.step, part.name), len(pool.parts())
+    if shared.gives:
+        out.send("rows", pool.part_of(row), n_parts, {"row": row, **facts.columns})
+    if facts.others:
+        out.send("others", pool.part_of(facts.others["row"]), n_parts, facts.others)
+    out.to_driver(facts.drawn)
+    if shared.asks is not None:
+        out.ask(number, pool, shared.asks.rows(lists))
+    return out.output(facts.left, seconds)
 
 
 def _findings(
-    of: _Pass, lists: Arrays, known: Inbox | None, shared: Mapping[str, Any]
+    shared: _Pass, lists: Arrays, known: Inbox | None, values: Mapping[str, Any]
 ) -> tuple[Facts, float]:
     """What the kernel finds in all rows of a block, and its seconds."""
-    assert of.kernel is not None
+    assert shared.kernel is not None
     n_rows = len(lists["row"])
     columns: Arrays = {}
     near, own = np.empty((n_rows, 0), np.int32), np.full(n_rows, ABSENT, np.int32)
-    if of.several is not None:
-        wanted, columns = of.several.rows(lists), _by_row(of.several, lists, known)
-        near = places(wanted, lists["neighbor"][:, : of.several.ranks])
+    if shared.several is not None:
+        wanted, columns = shared.several.rows(lists), _by_row(shared.several, lists, known)
+        near = places(wanted, lists["neighbor"][:, : shared.several.ranks])
         own = places(wanted, lists["row"])
     elif known is not None:
         answers = Replies(known)
         near, own = answers.places(lists["neighbor"]), places(answers.row, lists["row"])
         columns = {n: np.concatenate([c, np.zeros_like(c[:1])]) for n, c in answers.columns.items()}
     pieces, seconds = [], 0.0
-    for start in range(0, n_rows, of.portion or n_rows):
-        some = slice(start, start + (of.portion or n_rows))
-        of_row = {name: lists[name][some] for name in of.needs}
-        at = Around(of.graph, lists["row"][some], of_row, near[some], own[some], columns)
+    portion = shared.portion or n_rows
+    for start in range(0, n_rows, portion):
+        rows = slice(start, start + portion)
+        of_row = {name: lists[name][rows] for name in shared.needs}
+        at = Around(shared.graph, lists["row"][rows], of_row, near[rows], own[rows], columns)
         began = time.perf_counter()
-        given = of.kernel(at, **shared)
+        given = shared.kernel(at, **values)
         seconds += time.perf_counter() - began
         pieces.append(given if isinstance(given, Facts) else Facts(given))
     whole = Facts(
-        _typed(_joined([piece.columns for piece in pieces]), of.gives),
+        _typed(_joined([piece.columns for piece in pieces]), shared.gives),
         _joined([piece.others for piece in pieces]),
         _joined([piece.drawn for piece in pieces]),
         pieces[0].left,
@@ -220,24 +222,24 @@ def _findings(
     return whole, seconds
 
 
-def _by_row(asked: Asks, lists: Arrays, known: Inbox | None) -> Arrays:
-    """What was answered, row by row, and where that of each row asked for starts."""
+def _by_row(asks: Asks, lists: Arrays, known: Inbox | None) -> Arrays:
+    """All items that were answered, row by row, and where those of each row asked about start."""
     columns = known.receive() if known else {"row": np.empty(0, np.int64)}
     row = columns.pop("row")
     order = np.argsort(row, kind="stable")
-    ends = np.append(asked.rows(lists), np.iinfo(np.int64).max)
+    ends = np.append(asks.rows(lists), np.iinfo(np.int64).max)
     sorted_by_row = {name: column[order] for name, column in columns.items()}
     return {**sorted_by_row, "start": np.searchsorted(row[order], ends)}
 
 
 def _joined(pieces: Sequence[Arrays]) -> Arrays:
-    """Columns one after the other, of the pieces that have any."""
-    some = [piece for piece in pieces if piece]
-    return {name: np.concatenate([p[name] for p in some]) for name in some[0]} if some else {}
+    """The columns of all pieces that have any, one piece after the other."""
+    full = [piece for piece in pieces if piece]
+    return {name: np.concatenate([p[name] for p in full]) for name in full[0]} if full else {}
 
 
 def _typed(columns: Arrays, gives: Mapping[str, str]) -> Arrays:
-    """The columns that a kernel is to give, as the types say; of no rows where there are none."""
+    """The columns that a kernel is to make, in their types; empty ones where it made none."""
     none = {name: np.empty(0, np.dtype(kind)) for name, kind in gives.items()}
     return {
         name: columns[name].astype(empty.dtype, copy=False) if columns else empty

@@ -1,4 +1,5 @@
-"""One pass over the rows of a pool in source order: what blocks found of them, brought together."""
+"""One pass over the rows of a pool in source order: a kernel sees rows with what blocks found of
+them."""
 
 from __future__ import annotations
 
@@ -33,11 +34,11 @@ class SourceRows:
     columns: Arrays
     """(row, ...) by name."""
     others: Arrays
-    """(item, ...) by name: what other rows' blocks sent, with the `place` (item,) of the row."""
+    """(item, ...) by name: what blocks found of any rows; `place` (item,) is that of the row."""
     wanted: bool
-    """Whether anybody asked for any of the rows."""
+    """Whether any block asked about any of the rows."""
     more: Any = None
-    """What is known of these rows alone."""
+    """Values that belong to these rows alone."""
 
     def read(self, name: str) -> AnyArray:
         """(row, ...) a column of the pool."""
@@ -54,7 +55,7 @@ class Table:
     label: str = "i1"
     sizes: dict[str, int] = field(default_factory=dict)
     optional: tuple[str, ...] = ()
-    """Columns wanted of those that the group may be without."""
+    """Columns to write, of those that the schema does not require."""
     chunk_rows: int | None = None
     """Rows to a chunk; None for all of a part."""
 
@@ -64,7 +65,7 @@ class Table:
         return ChunkWriter(run, *shape, kind=self.kind, **given)
 
     def write(self, run: Run, pool: Pool, rows: slice, columns: Arrays) -> list[str]:
-        """Write the chunks of some rows; keys of the files."""
+        """Write the chunks of some rows; returns keys of the files."""
         writer, written = self.writer(run, pool), []
         for start in range(rows.start, rows.stop, writer.rows):
             some = slice(start - rows.start, start - rows.start + writer.rows)
@@ -73,7 +74,7 @@ class Table:
         return written
 
     def finish(self, run: Run, pool: Pool, attributes: dict[str, Any]) -> list[str]:
-        """Tell of the group, all parts of it written; keys of the files."""
+        """Describe the group, once all parts of it are written; returns keys of the files."""
         return self.writer(run, pool).finish(pool.n_rows, attributes)
 
 
@@ -87,16 +88,18 @@ class _RowPass:
     step: str
     pool: Pool
     kernel: Kernel | None
-    of: tuple[str, ...]
-    """The steps that columns come from."""
+    steps: tuple[str, ...]
+    """The passes that columns come from."""
     n_blocks: int
     table: Table | None
 
 
 @dataclass(frozen=True)
 class _Rows:
+    """What one part of a pass gets."""
+
     rows: slice
-    of: tuple[Inbox, ...]
+    columns: tuple[Inbox, ...]
     others: Inbox | None
     requests: Inbox | None
     more: Any
@@ -114,17 +117,17 @@ def over_rows(
     table: Table | None = None,
     more: Sequence[Any] | None = None,
 ) -> Sendings:
-    """Run a kernel over all rows of a pool, which may be another run's, some chunks of the source a
-    part.
+    """Run a kernel over all rows of a pool, which may be another run's; a part is some chunks of
+    the source.
 
     kernel : a function of a module, or a `partial` of one with small values; None for the columns
         as they are
-    of : passes over the graph whose columns it gets, one item a row
-    others : a pass whose items about any rows it gets
-    requests : a pass that asked for rows: the columns that the kernel finds are sent to who asked;
-        or the `others` that it finds, any number of items a row, rows ascending
-    table : where the columns that the kernel finds are written, if nobody asked for them
-    more : for each part of the pool what is known of its rows alone, small values
+    of : passes over the graph whose columns it gets, one item per row
+    others : a pass whose `others` it gets, items of any rows
+    requests : a pass that asked about rows: the columns that the kernel makes are sent to the
+        blocks that asked; or its `others`, any number of items per row, rows ascending
+    table : where the columns that the kernel makes are written, if nobody asked for them
+    more : for each part of the pool, small values that belong to its rows alone
     """
     parts = graph.pool.parts()
     n = len(parts)
@@ -136,61 +139,60 @@ def over_rows(
         table.writer(job.run, graph.pool)
     steps = tuple(one.step for one in of)
     shared = _RowPass(step, graph.pool, kernel, steps, graph.n_blocks, table)
-    known = more or none
+    values = more or none
     each = (
-        _Rows(rows, tuple(one[i] for one in of_each), of_others[i], of_requests[i], known[i])
+        _Rows(rows, tuple(one[i] for one in of_each), of_others[i], of_requests[i], values[i])
         for i, rows in enumerate(parts)
     )
     records = job.parts(step, partial(_rows_part, shared), by_rows(each))
     return Sendings.of(job.run.location, step, records)
 
 
-def _rows_part(of: _RowPass, run: Run, part: Part[_Rows]) -> Output:
-    args = part.args
+def _rows_part(shared: _RowPass, run: Run, part: Part[_Rows]) -> Output:
+    args, pool = part.args, shared.pool
     columns: Arrays = {}
-    other: Arrays = {}
-    for step, inbox in zip(of.of, args.of, strict=True):
-        got = inbox.receive()
-        order = source_order(got.pop("row"), args.rows, step)
-        columns |= {name: column[order] for name, column in got.items()}
+    others: Arrays = {}
+    for step, inbox in zip(shared.steps, args.columns, strict=True):
+        received = inbox.receive()
+        order = source_order(received.pop("row"), args.rows, step)
+        columns |= {name: column[order] for name, column in received.items()}
     if args.others:
-        other = args.others.receive()
-        other["place"] = other.pop("row") - args.rows.start
-    passed = Facts(columns)
-    if of.kernel is not None:
+        others = args.others.receive()
+        others["place"] = others.pop("row") - args.rows.start
+    facts = Facts(columns)
+    if shared.kernel is not None:
         wanted = bool(args.requests)
-        given = of.kernel(SourceRows(of.pool, args.rows, columns, other, wanted, args.more))
-        passed = given if isinstance(given, Facts) else Facts(given)
-    out = Outbox(run.location, of.step, part.name)
+        given = shared.kernel(SourceRows(pool, args.rows, columns, others, wanted, args.more))
+        facts = given if isinstance(given, Facts) else Facts(given)
+    out = Outbox(run.location, shared.step, part.name)
     if args.requests is not None:
-        out.send("answers", *_answers(of, args, passed))
-    out.to_driver(passed.drawn)
-    if of.table is not None:
-        out.written += of.table.write(run, of.pool, args.rows, passed.columns)
-    return out.output(passed.left)
+        asker, answers = _answers(args.rows, args.requests, facts)
+        out.send("answers", asker, shared.n_blocks, answers)
+    out.to_driver(facts.drawn)
+    if shared.table is not None:
+        out.written += shared.table.write(run, pool, args.rows, facts.columns)
+    return out.output(facts.left)
 
 
-def _answers(of: _RowPass, args: _Rows, passed: Facts) -> tuple[Integers, int, Arrays]:
-    """What is known of the rows that blocks asked for, on its way to these."""
+def _answers(rows: slice, requests: Inbox, facts: Facts) -> tuple[Integers, Arrays]:
+    """(item,) which block is answered, and the answers: a row's columns, or all items of a row."""
     row, asker = np.empty(0, np.int64), np.empty(0, np.int32)
-    if args.requests:
-        requests = args.requests.receive()
-        row, asker = requests["row"], requests["asker"]
-    columns, item = {"row": row}, row - args.rows.start
-    given = passed.columns
-    if passed.others:
-        known = passed.others["row"]
-        first = np.searchsorted(known, row)
-        item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
-        columns, asker, given = {}, asker[owner], passed.others
-    answers = {**columns, **{name: column[item] for name, column in given.items()}}
-    return asker, of.n_blocks, answers
+    if requests:
+        columns = requests.receive()
+        row, asker = columns["row"], columns["asker"]
+    if not facts.others:
+        at = row - rows.start
+        return asker, {"row": row, **{name: c[at] for name, c in facts.columns.items()}}
+    known = facts.others["row"]
+    first = np.searchsorted(known, row)
+    item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
+    return asker[owner], {name: column[item] for name, column in facts.others.items()}
 
 
 def ragged(first: Int64, length: Int64) -> tuple[Int64, Int64]:
-    """(item,) places of all items of some runs, one run after the other, and whose run each is in.
+    """(item,) places of all items of some runs, one run after the other, and the run of each.
 
-    first, length : (run,)
+    first, length : (run,) place of its first item, and number of items
     """
     owner = np.repeat(np.arange(len(length)), length)
     before = np.cumsum(length) - length
@@ -200,9 +202,8 @@ def ragged(first: Int64, length: Int64) -> tuple[Int64, Int64]:
 def export(
     job: Job, step: str, path: str, target: str, classes: Sequence[LabelValue], kind: str = ""
 ) -> None:
-    """Write the file `target` of the group `path`, whose columns are those of its `kind` in the
-    schema, by default that of the same name; `classes` are the labels in the order of their
-    codes."""
+    """Write the file `target` from the group `path`; its columns are those of a `kind` of group in
+    the schema, by default the one named as the path. `classes` are labels in order of codes."""
 
     def write(run: Run) -> Output:
         columns = tuple(GROUPS[kind or path])

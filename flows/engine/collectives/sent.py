@@ -1,4 +1,4 @@
-"""What parts send: to source order, to the blocks that asked, to the driver."""
+"""What the parts of a pass send: into source order, to the blocks that asked, to the driver."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Passed:
-    """What a part of a pass sent, by what it is, and what it leaves for the steps to come."""
+    """What a part of a pass sent, by kind, and small values that it leaves for later steps."""
 
     sent: dict[str, Sent]
     left: Any = None
@@ -38,18 +38,18 @@ class Facts:
     """What a kernel found in some rows."""
 
     columns: Arrays = field(default_factory=dict)
-    """(row, ...) by name, of the rows given."""
+    """(row, ...) by name, of the rows that it saw."""
     others: Arrays = field(default_factory=dict)
-    """(item, ...) of any rows of the pool, which `row` (item,) names, also more than once."""
+    """(item, ...) by name, of any rows of the pool; `row` (item,) says which, also repeatedly."""
     drawn: Arrays = field(default_factory=dict)
-    """(item, ...) for the driver: a sample of rows, which `row` (item,) names, or partial sums."""
+    """(item, ...) by name, for the driver: a sample, with `row` (item,), or partial sums."""
     left: Any = None
-    """Small values for the driver; of kernels that see all rows of a part at once."""
+    """Small values for the driver; only of kernels that see all rows of a part at once."""
 
 
 @dataclass(frozen=True)
 class Inbox:
-    """What parts sent to one consumer: its slices of the runs of an exchange."""
+    """All that parts sent to one consumer: its slices of the runs of an exchange."""
 
     exchange: Exchange
     slices: list[Slice]
@@ -79,7 +79,7 @@ class Inbox:
         return merge(np.searchsorted(owners, owner), Neighbors(**columns), len(owners))
 
     def batches(self, most: int) -> Iterator[Inbox]:
-        """The same items in several of at most so many."""
+        """The same items in several inboxes of at most so many."""
         batch: list[Slice] = []
         room = most
         for part in self.slices:
@@ -97,7 +97,7 @@ class Inbox:
 
 
 def of_owners(owner: Int64, lists: Neighbors) -> Arrays:
-    """Lists as they are sent, to be received as `Inbox.lists`; owner : (list,) row it is of."""
+    """Lists as columns to send, for `Inbox.lists` to receive; owner : (list,) whose each is."""
     return {"owner": owner, **lists._asdict()}
 
 
@@ -115,7 +115,7 @@ class Lists:
 
 
 def inboxes(through: Exchange, sent: Mapping[str, Sent], n_destinations: int) -> list[Inbox]:
-    """That of each destination, by what parts sent, in one pass over their tables of counts."""
+    """The inbox of each destination, by one pass over the tables of counts of what parts sent."""
     slices: list[list[Slice]] = [[] for _ in range(n_destinations)]
     for part, counts in sent.items():
         start = 0
@@ -126,7 +126,7 @@ def inboxes(through: Exchange, sent: Mapping[str, Sent], n_destinations: int) ->
 
 
 def incoming(through: Exchange, records: Sequence[Record], n_destinations: int) -> list[Inbox]:
-    """The same of parts whose records say what they sent."""
+    """The same for parts whose records hold what they sent."""
     sent = {record.part: result_of(record, Sent) for record in records}
     return inboxes(through, sent, n_destinations)
 
@@ -199,14 +199,14 @@ class Sendings:
 
 
 class Replies:
-    """What was answered of the rows that somebody asked for, one item a row."""
+    """What was answered about the rows that a block asked for, one item per row."""
 
     def __init__(self, inbox: Inbox) -> None:
         self.columns: Arrays = inbox.receive()
         self.row: Int64 = self.columns.pop("row")
 
     def places(self, neighbor: Int64) -> Int32:
-        """Where each neighbor, of any shape, is in the columns; `ABSENT` in empty places.
+        """Place in the columns of each neighbor, of any shape; `ABSENT` in empty places.
 
         Raises `StorageError` where a row was not answered for.
         """
@@ -217,7 +217,7 @@ class Replies:
 
 
 def source_order(row: Int64, rows: slice, what: str) -> Int64:
-    """The order that brings what was sent of some rows, one item a row, into that of the source.
+    """The order that brings items of some rows, one per row, into the order of the source.
 
     row : (item,) the row that each is of
     what : what the items are, for the message
