@@ -1,4 +1,5 @@
-"""Pool → graph: anchors, their pairs; cut, build, audit; again, cut wider, while recall is low."""
+"""Pool → graph: find anchors and pairs; cut, build, audit, and again with a wider cut if recall is
+low."""
 
 from __future__ import annotations
 
@@ -39,7 +40,7 @@ class Graph:
 
     blocks: Blocks
     pairs: Pairs
-    """By which the pool was cut."""
+    """Anchors and neighbors by which the pool was cut."""
     recall: Recall
     notes: list[str]
     mates: Mates
@@ -55,9 +56,9 @@ def build(
     n_classes: int = 0,
     n_groups: int = 0,
 ) -> Graph:
-    """The graph of a pool, built at most `TRIES` times, until its measured recall reaches the
-    target; rates of so many classes, if any, are read off the anchors' lists, as are mates, which a
-    column tells where it makes so many groups."""
+    """The graph of a pool, built until its measured recall reaches the target, at most `TRIES`
+    times. Noise rates of `n_classes`, if any, and mates are read off the anchors' lists; a column
+    that divides the rows into `n_groups`, if any, says which are mates instead."""
     job.task("anchors", find_anchors, pool, scaling, how.k, n_classes)
     mates = job.task("mates", find_mates, pool, how.k, n_groups) if n_classes else Mates()
     how = replace(how, k=how.k + mates.most)

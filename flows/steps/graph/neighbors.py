@@ -1,4 +1,4 @@
-"""Blocks → the graph: lists by block, lists sent home, merged."""
+"""Blocks → the graph: lists are made by region, sent to the blocks of their rows, and merged."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Region = tuple[list[int], Inbox]
 def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     """Write the groups `graph/NNNNN`: the k nearest of every row at home in each block.
 
-    Where no row has a copy in another region, lists are whole as they are found and nothing moves.
+    Where no row has a copy in another region, lists are complete as they are found and stay there.
     """
     cut, n_blocks = blocks.cut, len(blocks.sizes)
     to = None if cut.halo.copies == 1 else Exchange(job.run.location, blocks.name("lists"))
@@ -71,9 +71,9 @@ def region_part(
     run: Run,
     part: Part[Region],
 ) -> Output:
-    """Lists of all rows of a region, and of those copied to it, among themselves: made at once by
-    threads of this process, and each sent to the block that the row is at home in; without
-    anywhere to send them they are whole."""
+    """Lists of all rows of a region, and of those copied to it, among themselves, made at once by
+    threads of this process. Each is sent to the block that its row is at home in; or, without an
+    exchange to send through, written as it is."""
     numbers, copied = part.args
     every, rows, away = _region(run, numbers, copied, params.k, threads)
     clock = time.process_time if threads.number > 1 else time.perf_counter
@@ -108,9 +108,9 @@ def region_part(
 def _region(
     run: Run, numbers: list[int], copied: Inbox, k: int, threads: Threads
 ) -> tuple[Arrays, list[slice], Int32]:
-    """The rows of some blocks and then those copied to them; where among them those of each block
-    are; and the home (copy,) of each copy. Rows that have fewer others around than places in their
-    lists borrow those of the nearest blocks, as copies."""
+    """The rows of some blocks, and after them those copied to them; which of them are those of each
+    block; and the home (copy,) of each copy. If there are too few for lists of k, rows of the
+    nearest blocks are borrowed as copies."""
     blocks = [run.group(f"blocks/{number:05d}") for number in numbers]
     like = {name: array(blocks[0], name) for name in ("x", "row", "given_label")}
     away: Arrays = {name: np.empty((0, *a.shape[1:]), a.dtype) for name, a in like.items()}
@@ -140,7 +140,7 @@ def _region(
 
 
 def _write(run: Run, number: int, home: Arrays, lists: Neighbors) -> list[str]:
-    """The graph of the rows at home in one block: what was written."""
+    """Write the graph of the rows at home in one block; returns keys of what was written."""
     columns = {name: home[name] for name in ("row", "given_label")} | lists.columns()
     return run.write(f"graph/{number:05d}", "graph", columns, {"block": number})
 
@@ -154,7 +154,8 @@ def _others(run: Run, number: int) -> Iterator[tuple[int, Arrays]]:
 
 
 def block_with_enough_rows(run: Run, number: int, k: int) -> Arrays:
-    """A block, `core`; one with no more than k rows borrows those of the blocks nearest to it."""
+    """The columns of a block, and `core`, its own rows: one of no more than k rows borrows those of
+    the nearest blocks."""
     block = read_group(run.store, f"blocks/{number:05d}")
     block["core"] = np.ones(len(block["row"]), np.bool_)
     if len(block["row"]) > k:
@@ -183,8 +184,7 @@ def block_lists(block: Arrays, index: Int64, distance: AnyArray) -> Neighbors:
 
 
 def in_reach(run: Run, number: int, centroid: Float32, x: Float32, bound: Float32) -> Int64:
-    """Numbers of the rows x that may have a neighbor within their bound among the rows at home in a
-    block."""
+    """Which of the rows x may have a neighbor within their bound among those at home in a block."""
     radius = float(run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
     every = np.arange(len(x))
     to_center = pair_distance(x, centroid[number][None], every, np.zeros_like(every))
@@ -226,7 +226,7 @@ def exact_part(k: int, run: Run, part: Part[Region]) -> Output:
 
 
 def anchored_part(k: int, run: Run, part: Part[Region]) -> Output:
-    """The same lists where every row is an anchor: they have been found."""
+    """The same lists where every row is an anchor, whose lists have been found."""
     (number,), _ = part.args
     own = read_group(run.store, f"blocks/{number:05d}")
     place = np.searchsorted(read_array(run.group("anchors"), "row"), own["row"])

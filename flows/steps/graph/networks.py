@@ -1,6 +1,6 @@
-"""How queries are searched, chosen once in training: what walks follow in each block, how far they
-go, and which blocks a query is sent to. Anchors stand for queries; their neighbors are known.
-"""
+"""How queries are searched, chosen once in training: the networks that walks follow in each block,
+how far walks go, and which blocks a query is sent to. Anchors, whose neighbors are known, stand for
+queries."""
 
 from __future__ import annotations
 
@@ -35,29 +35,29 @@ from storage.arrays.groups import Arrays, array, read_array, read_group
 from storage.runs.run import Run
 
 TRIED = 256
-"""Anchors, at least, that try how far walks have to go; all those at home in some blocks."""
+"""Anchors, at least, by which it is tried how far walks have to go: all at home in some blocks."""
 TRIED_IN_BLOCK = 256
-"""Anchors of one block, at most."""
+"""Anchors of one block that try, at most."""
 _LOST, _LOST_EXACT = 0.6, 0.1
-"""Fraction of the permitted recall loss to spend; the rest absorbs sampling error, and that walks
-in other blocks than one's own find less than is tried (a fifth of the loss, measured). Where blocks
-are searched exactly, to miss what none holds is all that can be lost."""
+"""Part of the permitted loss of recall that may be spent, by walks and where blocks are searched
+exactly. The rest is for sampling error; and walks in blocks away from home find less than anchors
+do at home (a fifth of the loss, measured), while exact search loses what no probed block has."""
 _BEGINNING_STEPS, _EXACT_STEPS = 55, 2000
-"""Steps of a walk that take as long as its beginning does, and as exact search (measured)."""
+"""Steps of a walk that take as long as beginning it, and as exact search (measured)."""
 
 
 @dataclass(frozen=True)
 class WalksTried:
-    """What walks of the anchors at home in one block met."""
+    """How many neighbors walks of the anchors at home in one block met."""
 
     held: int = 0
-    """True neighbors that the block holds."""
+    """True neighbors that are in the block."""
     met: list[int] | None = None
-    """By effort, how many of them walks met; None where nothing was tried."""
+    """How many of these walks of each number of steps met; None where nothing was tried."""
 
 
 class Reachable(NamedTuple):
-    """Blocks that a query may be sent to."""
+    """A choice of the blocks that a query is sent to."""
 
     halo: Halo
     probes: float
@@ -67,7 +67,7 @@ class Reachable(NamedTuple):
 
 
 class Walk(NamedTuple):
-    """A search within blocks."""
+    """A way to search within blocks."""
 
     steps: int | None
     """How far walks go; None where blocks are searched exactly."""
@@ -97,40 +97,40 @@ def choose_probes(
     exact: bool,
 ) -> Probes:
     """Write the groups `network/NNNNN`, where walks pay, and choose how queries are searched."""
-    tried = [] if exact else _lay(job, blocks, scaling, k, 1.0 - 0.2 * (1.0 - target_recall))
+    most = 1.0 - 0.2 * (1.0 - target_recall)
+    tried = [] if exact else _networks(job, blocks, scaling, k, most)
 
     def choose(run: Run) -> Output:
         centroid = read_array(run.group("partition"), "centroid")
         query = nearest_blocks(pairs.anchor, centroid)
         home = nearest_blocks(pairs.neighbor, centroid, 1)[0][:, 0]
-        looks = []
+        choices = []
         for halo in HALOS:
             probes = float(in_halo(query[1], halo).sum(axis=1).mean())
-            looks.append(Reachable(halo, probes, share_probed(query, home, halo)))
+            choices.append(Reachable(halo, probes, share_probed(query, home, halo)))
         wanted = 1.0 - (_LOST_EXACT if exact else _LOST) * (1.0 - target_recall)
-        look, walk = cheapest(looks, _walks(tried, efforts(k)), wanted)
-        return Output([], Probes(look.halo, look.probes, walk.steps))
+        blocks, walk = cheapest(choices, _walks(tried, efforts(k)), wanted)
+        return Output([], Probes(blocks.halo, blocks.probes, walk.steps))
 
     return job.result("probes", choose, Probes)
 
 
-def cheapest(looks: list[Reachable], walks: list[Walk], wanted: float) -> tuple[Reachable, Walk]:
-    """The choice of blocks and the search in them that together find the share wanted and take
-    least; where none do, the most that there is."""
-    both = [(look, walk) for look in looks for walk in walks]
-    enough = [(look, walk) for look, walk in both if look.coverage * walk.met >= wanted]
+def cheapest(choices: list[Reachable], walks: list[Walk], wanted: float) -> tuple[Reachable, Walk]:
+    """The choice of blocks and the search in them that together find the share of neighbors wanted
+    with least work; where none do, those that find most."""
+    ways = [(blocks, walk) for blocks in choices for walk in walks]
+    enough = [(blocks, walk) for blocks, walk in ways if blocks.coverage * walk.met >= wanted]
     if not enough:
-        return max(both, key=lambda b: (b[0].coverage * b[1].met, -b[0].probes))
-    return min(enough, key=lambda b: (b[0].probes * _steps_taken(b[1]), -b[0].coverage))
+        return max(ways, key=lambda way: (way[0].coverage * way[1].met, -way[0].probes))
+    return min(enough, key=lambda way: (way[0].probes * _steps_taken(way[1]), -way[0].coverage))
 
 
 def _steps_taken(walk: Walk) -> float:
     return _EXACT_STEPS if walk.steps is None else _BEGINNING_STEPS + walk.steps
 
 
-def _lay(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> list[WalksTried]:
-    """Write the networks of all blocks that are walked; what was tried in each, up to a share
-    `most`."""
+def _networks(job: Job, blocks: Blocks, scaling: Scaling, k: int, most: float) -> list[WalksTried]:
+    """Write the networks of all blocks that are walked; what `network_part` tried in each."""
     walked = [b for b in blocks.largest_first() if walkable(blocks.sizes[b], k)]
     trying = _trying(job.run, scaling, walked)
     parts = [Part(block_name(b), (b, b in trying)) for b in walked]
@@ -160,8 +160,8 @@ def _walks(tried: list[WalksTried], steps: list[int]) -> list[Walk]:
 
 
 def network_part(run: Run, part: Part[tuple[int, bool]], k: int, most: float) -> Output:
-    """Write what walks follow in one block and, unless that is left to other blocks, let the
-    anchors at home there try it, until they find a share `most` of the true neighbors."""
+    """Write the network of one block and, if the block is to try, walk from the anchors at home in
+    it, ever farther until that finds a share `most` of the true neighbors."""
     number, trying = part.args
     block = read_group(run.store, f"blocks/{number:05d}", ("x", "row"))
     graph = run.group(f"graph/{number:05d}")

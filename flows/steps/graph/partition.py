@@ -54,16 +54,16 @@ def last_attempt(step: str, steps: Iterable[str]) -> str | None:
 
 EXACT_BLOCK_ROWS = 50_000
 DIVIDED, SHARED_OUT = 8, 16
-"""Blocks, memory permitting, where these only divide what comes after the lists; and to a machine
-where regions are made of them."""
+"""Blocks, if memory permits: of a pool that is one region, where they only divide the passes after
+the lists; and per machine where regions consist of them."""
 MOST_UNEVEN = 1.6
-"""Rows of the largest block, halo included, over the largest size that is tried."""
+"""Rows of the largest block, halo included, over the largest size that is tried, at most."""
 REGION_BLOCKS = 4
 """Blocks of the largest region, at least."""
 _MORE = (1.0, 1.25, 1.5, 2.0, 3.0)
-"""Numbers of regions that are tried, over the least that memory allows without a halo."""
+"""Numbers of regions that are tried, over the fewest that memory allows without a halo."""
 _REGION_ROWS = 100_000
-"""Rows below which it does not pay to divide a region among machines."""
+"""Rows of a region below which dividing it among machines does not pay."""
 _NEIGHBOR_BYTES = 12
 
 
@@ -76,18 +76,18 @@ class Wanted:
     target_recall: float
     list_length: int
     exact: bool
-    """No halo: every block is searched."""
+    """Whether every block is searched, without a halo."""
     seed: int
     machine: Machine = SHARED
-    """What searches a region; without memory of its own, a core searches each block."""
+    """What searches a region; if it has no memory of its own, a core searches each block."""
 
     def most_rows(self, n_features: int) -> int:
         """Rows of a region, halo included, that its machine has memory for."""
         return self.machine.memory // lists_bytes(1, n_features, self.list_length)
 
     def regions(self, n_rows: int, n_features: int) -> list[int]:
-        """Numbers of regions to try; none where each block is one. One machine takes as few as its
-        memory allows, so that few rows have copies, and several share them."""
+        """Numbers of regions to try; none where each block is one. They are as few as memory
+        allows, so that few rows have copies, or as many as several machines can share evenly."""
         machines = self.machine.number
         if self.exact or self.block_rows is not None or not self.machine.memory:
             return []
@@ -106,10 +106,10 @@ class CutChosen:
 
     n_blocks: int
     n_regions: int
-    """Blocks whose lists are made at once are a region."""
+    """A region is the blocks whose lists are made at once."""
     halo: Halo
     ceiling: float
-    """Recall that no list within regions can exceed, as predicted."""
+    """Predicted recall of exact lists within regions."""
     wide: bool
     """Whether a region has a machine to itself."""
 
@@ -123,7 +123,7 @@ class Blocks:
     sizes: tuple[int, ...]
     """Rows by block."""
     copied: tuple[Inbox, ...]
-    """By region the copies of rows that are at home in others."""
+    """For each region the copies of rows that are at home in others."""
 
     @property
     def copies(self) -> float:
@@ -137,7 +137,8 @@ class Blocks:
         return sorted(range(len(self.sizes)), key=lambda b: (-self.sizes[b], b))
 
     def give_up(self, run: Run, note: str) -> Output:
-        """Remove what the attempt made, so that groups hold the graph that counts; then say so."""
+        """Remove what the attempt made, so that the next one's graph takes its place; the note says
+        why."""
         for step in map(self.name, (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT)):
             for part in run.ledger.records(step):
                 run.ledger.forget(step, part)
@@ -149,8 +150,8 @@ class Blocks:
 
 
 def block_sizes(wanted: Wanted, attempt: int, n_rows: int, n_features: int) -> list[int]:
-    """Block sizes to try, as far as features and lists take `BLOCK_BYTES` at most, or a list has
-    half of the rows; each attempt after the first may also use blocks twice as large."""
+    """Block sizes to try. Features and lists of a block take `BLOCK_BYTES` at most, unless it has
+    fewer rows than two lists; each attempt after the first may also use blocks twice as large."""
     length = wanted.list_length
     most = max(BLOCK_BYTES // (4 * n_features + _NEIGHBOR_BYTES * length), 2 * length)
     if wanted.exact:
@@ -218,8 +219,8 @@ def make_blocks(job: Job, pool: Pool, scaling: Scaling, chosen: CutChosen, attem
 def route_part(
     run: Run, part: Part[slice], scaling: Scaling, halo: Halo, exchange: Exchange
 ) -> Output:
-    """Send rows of the pool, scaled, to their blocks, and copies to regions whose lists they may be
-    in: these are numbered after the blocks."""
+    """Send rows of the pool, scaled, to their blocks, and copies to regions in whose lists they may
+    be; as destinations, regions are numbered after the blocks."""
     rows, group = part.args, run.group("pool")
     x, y = scaling.apply(read_array(group, "x", rows)), read_array(group, "y", rows)
     partition = run.group("partition")
@@ -240,7 +241,7 @@ def route_part(
 
 
 def block_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
-    """Write one block from all rows sent to it, ascending; leaves their number."""
+    """Write one block from all rows sent to it, ascending; the result is their number."""
     number, inbox = part.args
     columns = inbox.receive()
     del columns["home"]

@@ -1,5 +1,5 @@
-"""Source → pool, streamed: by the workers, each some chunks, where the source divides and is worth
-it, else by this process, while the workers are starting. The pool is the same to the bit."""
+"""Source → pool, streamed: chunks are read by the workers where the source can be divided and is
+large, else by this process, while the workers are starting. The pool has the same bits."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ READ_BYTES = 64 << 20
 TEXT_BYTES = 32 << 20
 """The same of features that are text: they take longer."""
 FEWEST_READS = 8
-"""Such parts from which workers read: until they have started, this process has read as much."""
+"""Reads of so many bytes that this process does while workers start: of fewer they read nothing."""
 FEWEST_TEXTS = 48
-"""The same of text, whose one reader has threads of its own: 1.5 GB, where both take as long."""
+"""The same for text, whose single reader has threads of its own: workers are faster from 1.5 GB."""
 MAX_MAGNITUDE = 1e15
 """Squares of differences of larger features leave float32."""
 
@@ -270,9 +270,9 @@ def ingest(
     a training that scaled its features as `trained` says.
 
     A pass that was interrupted begins anew. Of a finished pool, chunks that were found damaged are
-    made again, and nothing else. With `pca`, the
-    principal components of the rows are learned on the way and kept beside. Candidates of queries
-    are among the `classes`. Who calls can do about `gaps` what these words say.
+    made again, and nothing else. With `pca`, the principal components of the rows are learned on
+    the way and kept beside. Candidates of queries are among the `classes`. `gaps` are the words for
+    what the caller can do about gaps.
 
     Raises `InputError` where labels are of one class or too many, or features are not finite.
     """
@@ -327,10 +327,10 @@ class _Read(NamedTuple):
 
 
 def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _Reading | None:
-    """The pass over a source whose chunks the workers read and write, each some of them.
+    """The pass over a source whose chunks are read and written by the workers.
 
-    None, and nothing is kept, where there is little to read, or somebody cannot read it, or it
-    cannot be learned from: one reader goes through it then, and has the words for what is wrong.
+    None, and nothing is kept, where there is little to read, a worker cannot read it, or it cannot
+    be learned from: then one reader goes through all of it, and says what is wrong.
     """
     n_features = len(source.feature_names)
     rows = pool_chunk_rows(n_features)
@@ -385,7 +385,7 @@ def _ends(source: Source) -> list[dict[str, Any]]:
 def _read(
     run: Run, path: str, source: Source, seed: int, ends: list[Any], part: Part[range]
 ) -> tuple[int, _Read | None]:
-    """Read and write some chunks; None where they are not read as whoever asks would read them."""
+    """Read and write some chunks; None where they cannot be read, or are not the driver's."""
     passes: list[_Reading] = []
     chunks, first = part.args, part.args.start
 

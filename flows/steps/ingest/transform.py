@@ -1,5 +1,5 @@
-"""What becomes of a training's features before rows are compared: scaled, projected on components,
-weighted by a metric, given logits. Learned once, kept in the run, applied where rows are used."""
+"""The transform of a training's features before rows are compared: scaling, principal components,
+weights of a metric, logits. It is learned once, kept in the run, and applied wherever rows are."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from storage.runs.run import Run
 K = TypeVar("K", Components, Forests)
 PROJECTION, METRIC = "projection", "metric"
 TREES = "trees"
-"""The group of the models that the vote hears."""
+"""The group of the models that stand beside the vote."""
 SUM_WITHIN = 0.01
 """How far from 1 the probabilities of a row may add up: files round them."""
 
@@ -54,8 +54,8 @@ class PcaUsed:
 
 @dataclass(frozen=True)
 class Projected(Scaling):
-    """Components of the features, and the scaling of these; by the place of their weights, as parts
-    are small."""
+    """Components of the features, and the scaling of these. It names where the components are kept,
+    as what parts are given is small."""
 
     location: str = ""
     """The run."""
@@ -69,8 +69,8 @@ class Projected(Scaling):
 
 @dataclass(frozen=True)
 class BesideLogits(Scaling):
-    """Features by their weights, and logits: of the same trees for a pool and its queries, by the
-    place of the trees, or of probabilities in columns of the source."""
+    """Weighted features with logits beside them: of trees, which a pool and its queries share and
+    whose place is named, or of probabilities in columns of the source."""
 
     base: Scaling = field(default_factory=Scaling)
     """What is done before."""
@@ -122,8 +122,8 @@ def heard(
     features: Callable[[], Float32],
     are_new: bool = False,
 ) -> AnyArray | None:
-    """What the models that a training's vote hears say of rows by their features, unscaled, of its
-    own or of new ones; None where it hears none, whose digest is empty."""
+    """What the models beside a training's vote ``say`` of rows, which may be new ones, by their
+    unscaled features; None where there are no models, whose digest is empty."""
     if not digest:
         return None
     forests = kept(Forests, run.location.url, TREES, digest)
@@ -240,8 +240,8 @@ def learn_transform(
     embedded: bool = False,
     columns: tuple[int, ...] = (),
 ) -> Scaling:
-    """The transform of a pool whose labels are one a row, its metric learned where one is to be;
-    features that are `embedded` are weighed only as asked, and `columns` are probabilities.
+    """The transform of a pool of single labels, with its metric learned if one is ``wanted``.
+    Features that are `embedded` are weighted only if asked for; `columns` are probabilities.
 
     Raises
     ------
