@@ -1,8 +1,7 @@
 """Logits of given labels, by boosted trees and linear functions of the features.
 
 Models are fitted by folds, and a row's logits are those of models that were not fitted on it. They
-stand beside features, where nearness is measured, or beside votes, where labels are judged; so may
-logits of the probabilities of any other model.
+stand beside features or votes; beside features so may logits of any other model's probabilities.
 """
 
 from __future__ import annotations
@@ -25,8 +24,7 @@ FOLDS = 3
 LEAVES, DEPTH, LEAF, RATE = 15, 5, 20, 0.1
 """Of a tree: leaves and levels at most, rows of a leaf at least, and the learning rate."""
 HASTE, BINS = 2, 64
-"""Of trees beside votes: by which factor they are fewer, and their learning rate larger; and how
-many values of a feature splits may lie between, at most."""
+"""Of trees beside votes: the factor by which they are fewer and learn faster; bins of values."""
 FITTED_VALUES = 1_500_000
 """Rows times features that trees are fitted on, at most: 24,000 rows of 62 features."""
 FEWEST_FITTED = 1900
@@ -213,12 +211,9 @@ def fit_forests(
 
 def fit_logits(x: Float32, y: Integers, seed: int, threads: Threads = ALONE) -> Forests | None:
     """Logits that stand beside features, scaled to spread 1; None where there are none, or all are
-    equal.
-
-    Two classes have trees, with a linear function where that tells more. More classes have a linear
-    function in at most ``MOST_COLUMNS`` columns; a logistic regression where classes and features
-    are few: discriminants of pixels predicted given labels better, and wrong ones worse.
-    """
+    equal. Two classes have trees, with a linear function where that tells more. More classes have a
+    linear function in at most ``MOST_COLUMNS`` columns; a logistic regression where classes and
+    features are few: discriminants of pixels predicted given labels better, wrong ones worse."""
     classes, code = np.unique(y, return_inverse=True)
     if len(classes) == 2:
         some = slice(max(FEWEST_BESIDE, FITTED_VALUES // x.shape[1]))
@@ -341,7 +336,7 @@ def _linear(
     threads: Threads,
 ) -> Iterator[Forests]:
     """For each penalty, linear functions fitted on standard scores of the folds' other rows, folds
-    by threads; nothing where some of these have fewer classes."""
+    by threads; none where some have fewer classes."""
     others = _others(x, y, fewest) or []
     fitted: list[list[tuple[Float64, Float64]]] = [[] for _ in others]
 

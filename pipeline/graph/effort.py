@@ -27,8 +27,7 @@ from pipeline.knn.quantized import Quantized
 from pipeline.knn.threads import ALONE, Threads
 
 _TRIED, _TRIED_SHARE = (256, 2048), 1e-3
-"""Rows searched exactly to measure the recall of a block: at least, at most, and the share between.
-"""
+"""Rows searched exactly to measure a block's recall: at least, at most, and the share between."""
 _CELL_ROWS, _LARGE_CELL_ROWS = 256, 1024
 """Rows of a cell at most: of data of few dimensions, and of many."""
 _GROUP_ROWS = 64
@@ -118,7 +117,8 @@ def lists_of_recall(
     sample = Sample.of(x, k, threads)
     lists, share = _carved(x, k, recall, seed, sample, threads)
     base = min(lists.index.shape[1], max(k, base_length(k)))
-    quantized = _quantized(x, sample, threads)
+    near_by = float(np.median(sample.distance[:, -1]))
+    quantized = Quantized.none(len(x)) if sample.fine else Quantized.of(x, near_by, threads)
     lists = lists.widened(k + SPARE, threads)
     tried = partial(_tried, x, quantized, k=k, recall=recall, sample=sample, threads=threads)
     join = tried(lists, base, base)
@@ -176,8 +176,7 @@ class _Join(NamedTuple):
     recall: float
     """What it reaches, a standard error below the sample's mean."""
     beyond: float
-    """Squared distance of the k-th neighbor below which rows need no join, as lists are best in
-    dense places."""
+    """Squared distance of the k-th neighbor below which rows, of dense places, need no join."""
 
 
 def _tried(
@@ -223,10 +222,3 @@ def _tried(
 def _surely(recalls: Float64, errors: float = 1.0) -> float:
     """The mean recall less so many standard errors."""
     return float(recalls.mean() - errors * recalls.std() / np.sqrt(len(recalls)))
-
-
-def _quantized(x: Float32, sample: Sample, threads: Threads) -> Quantized:
-    """The rows in bytes; no bytes where rounding would matter."""
-    if sample.fine:
-        return Quantized.none(len(x))
-    return Quantized.of(x, float(np.median(sample.distance[:, -1])), threads)

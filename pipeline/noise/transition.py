@@ -266,9 +266,8 @@ def _shared(clean: Float64) -> Float64:
 
 
 def _coinciding(fitted: Float64, shared: Float64) -> Float64:
-    """(c, c) the part of each entry that may come of two classes which nearly coincide: each is
-    given the other's label far more often than most others. Labels do not tell that from mistakes.
-    """
+    """(c, c) the part of each entry that may come of two classes which nearly coincide, each given
+    the other's label far more often than most others: labels do not tell that from mistakes."""
     others = np.where(np.eye(len(fitted), dtype=bool), np.inf, fitted)
     third = np.sort(others, axis=1)[:, (len(fitted) - 3) // 2, None]
     beyond = np.where(np.isfinite(others), fitted - third, 0.0)
@@ -280,8 +279,8 @@ def _mingled(
     fitted: Float64, hidden: Float64, informative: Float64, verdicts: list[Support], gap: Float64
 ) -> Float64:
     """(c, c) the part of each entry that may come of overlap, which passes for mistakes where rows
-    are few: what is ``hidden``, and more of the entry the less its class leads (``gap``); how much
-    of both depends on the verdict, as for two classes."""
+    are few: by verdict, of what is ``hidden`` and of the entry, the less the class leads (``gap``).
+    """
     part = np.array([ALLOWED[one] for one in verdicts]) * FEW / np.maximum(informative, FEW)
     mingled = part[:, None] * (hidden + fitted * np.minimum(1.0 - gap, 1.0)[:, None])
     np.fill_diagonal(mingled, 0.0)
