@@ -60,8 +60,8 @@ class Annotated:
 
 
 def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
-    """Send every block the annotations of its rows and of their neighbors, once; and what all of
-    them say of each other."""
+    """Send every block the annotations of its rows and of their neighbors, once; and how far all
+    annotations agree."""
     requests = over_graph(job, graph, "annotations-wanted", asks=WANTED)
     kernel = partial(annotations_in, n_classes=n_classes)
     sent = over_rows(job, graph, "annotations", kernel, requests=requests)
@@ -69,7 +69,7 @@ def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annot
 
 
 def annotations_in(at: SourceRows, n_classes: int) -> Facts:
-    """The annotations of some rows, and the labels that are certain."""
+    """The annotations of some rows, with labels that somebody checked as annotations, too."""
     rows, sure = at.rows, certain(at.pool.run, at.rows)
     row, annotator, label, n_unused = _annotations(at)
     start = np.searchsorted(row, np.arange(rows.start, rows.stop + 1))
@@ -85,7 +85,7 @@ def annotations_in(at: SourceRows, n_classes: int) -> Facts:
 
 
 def _annotations(at: SourceRows) -> tuple[Int64, Int32, Int32, int]:
-    """(annotation,) row, annotator and class, by row; and how many are of no class."""
+    """(annotation,) row, annotator and class, by row; and how many annotations are of no class."""
     pool, chunk = at.pool, pool_chunk_rows(at.pool.n_features)
     codes = np.array(pool.run.group(pool.path).attrs.asdict()["annotation_codes"], np.int32)
     numbers = range(at.rows.start // chunk, -(-at.rows.stop // chunk))
@@ -108,7 +108,7 @@ PORTION = 1 << 16
 
 @dataclass(frozen=True)
 class Agreed:
-    """What a part says of its rows; those to look at as (certainty, row, given, consensus)."""
+    """What a part says of its rows; those to see first as (certainty, row, given, consensus)."""
 
     n_changed: int
     certainty: float
@@ -132,14 +132,14 @@ def find_consensus(
     counts: list[int],
     estimated: Estimated,
 ) -> Annotators:
-    """Write the groups `annotators` and `consensus`, and the table of the latter; what is said of
+    """Write the groups `annotators` and `consensus`, and the latter's table; the report on
     annotators.
 
     classes, counts : labels by code, and the rows given each
     """
     pool = graph.pool
-    pool_says: dict[str, Any] = job.run.group(pool.path).attrs.asdict()
-    names: list[LabelValue] = pool_says["annotator_values"]
+    attributes: dict[str, Any] = job.run.group(pool.path).attrs.asdict()
+    names: list[LabelValue] = attributes["annotator_values"]
     shape = len(names), len(classes)
     sent, about = collect(job, graph, len(classes))
 
@@ -196,7 +196,7 @@ def find_consensus(
                 )[:LOOKED_AT]
             ],
             about.n_unused,
-            pool_says["annotations_empty"],
+            attributes["annotations_empty"],
             pairs,
         )
         return Output(written, annotators)
@@ -219,7 +219,7 @@ def _columns(skills: Skills, sums: Expected) -> Arrays:
 
 
 def read_skills(run: Run, number: int) -> Skills:
-    """What a round believes."""
+    """The skills that a round ended with."""
     return Skills(**read_group(run.scratch, f"{SKILLS}/{number:02d}", ("matrix", "prior", "sure")))
 
 
@@ -245,19 +245,18 @@ def _summed(sent: Sendings, shape: tuple[int, int]) -> Expected:
 
 
 def expected(at: Around, skills: Skills) -> Facts:
-    """What the rows of one block say of annotators and neighbors; and the likeliest class of
-    each."""
+    """Sums of what the rows of one block say of annotators and of neighbors; and the likeliest
+    class of each."""
     there, none = at.near >= 0, np.empty(0, np.int32)
-    who, what = (at.known.get(name, none) for name in ("annotator", "label"))
-    labels = RowLabels(at.known["start"], who, what)
+    annotator, label = (at.known.get(name, none) for name in ("annotator", "label"))
+    labels = RowLabels(at.known["start"], annotator, label)
     near, own = np.where(there, at.near, 0).astype(np.int64), at.own.astype(np.int64)
     distance = np.where(there, at.of_row["distance"][:, : near.shape[1]], np.inf)
     sums, pieces = Expected.none(*skills.matrix.shape[:2]), []
     for start in range(0, len(at.row), PORTION):
-        some = slice(start, start + PORTION)
-        piece, more = expect(
-            own[some], near[some], distance_weights(distance[some]), labels, skills
-        )
+        rows = slice(start, start + PORTION)
+        weights = distance_weights(distance[rows])
+        piece, more = expect(own[rows], near[rows], weights, labels, skills)
         sums = plus(sums, more)
         pieces.append(vars(piece))
     columns = {name: np.concatenate([piece[name] for piece in pieces]) for name in GIVES}

@@ -1,5 +1,5 @@
-"""One pass over the graph for all it tells of rows besides their labels, in source order; and where
-labels are worst, from the sample of rows that was drawn while the source was read."""
+"""What one pass over the graph tells of rows besides their labels; and where labels are worst, by
+the sample of rows that was drawn while the source was read."""
 
 from __future__ import annotations
 
@@ -74,8 +74,8 @@ class DataChecked(DataCounted):
 def check_data(
     job: Job, graph: PoolGraph, k: int, *, renumbered: bool, labeled: bool = True
 ) -> DataChecked:
-    """Write the group `checks` and `data_issues.parquet`; how many rows are concerned. Unless rows
-    are `labeled` one by one, nothing is said of contradictions and values.
+    """Write the group `checks` and `data_issues.parquet`; returns how many rows are concerned. Of
+    contradictions and values nothing is said unless each row is `labeled` with one class.
 
     renumbered : whether rows of the source were left out
     """

@@ -1,4 +1,4 @@
-"""Verdicts and votes → noise rates by whose label it is."""
+"""Verdicts and votes → noise rates by groups of rows, such as who gave the labels."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ from storage.runs.pool import Pool
 from storage.runs.run import Run
 
 WRONG = "mistakes"
-"""The group of how often each group of rows is wrong."""
+"""The group of arrays that says how often each group's labels are wrong."""
 ANCHORS = 2000
 """Rows whose neighbors tell whether groups live apart."""
 SAMPLED = 1 << 15
-"""Rows that tell whether labels mean another class where a group gives them."""
+"""Rows by which it is told whether a group's labels mean other classes."""
 
 
 Read = Callable[[SourceRows], tuple[Integers, Integers]]
-"""(row,) the likeliest class of some rows by their neighbors, and how sure these are."""
+"""(row,) the likeliest class of some rows by their neighbors, and the level of their certainty."""
 
 
 class Voted(NamedTuple):
     """What the neighbors of all rows say."""
 
     of: list[Sendings]
-    """The passes that it comes from."""
+    """The passes that found it."""
     read: Read
     levels: int
-    """How many there are of being sure."""
+    """Number of levels of certainty."""
 
 
 class Estimated(Protocol):
-    """What was estimated of all rows, of any number of classes."""
+    """What was estimated on all rows, for any number of classes."""
 
     def whole(self, run: Run, classes: list[LabelValue], counts: list[int]) -> Whole: ...
 
@@ -66,9 +66,9 @@ def find_wrong(
     matrix: Float64,
     chances: Callable[[], tuple[Float64, Int32]],
 ) -> tuple[list[str], tuple[Place, ...]]:
-    """Write how often each group of a pool is wrong, where it has groups, by a sample of its rows:
-    keys of what was written; else the places where labels are wrong more often. Features, and
-    chances with their codes, as `wrong_rates` wants them, are asked for where they are needed."""
+    """How often each group's labels are wrong, written by its keys, if the pool has groups; else
+    the places where labels are wrong more often; by a sample of rows. Features, and chances with
+    their codes for `wrong_rates`, are called for only if needed."""
     given = as_given(run, row, given)
     if has_groups(run):
         about: dict[str, Any] = run.group("pool").attrs.asdict()
@@ -81,8 +81,8 @@ def find_wrong(
 
 
 def read_wrong(run: Run, places: Sequence[Place], matrix: Float64) -> Float64 | None:
-    """(group + 1, class) how often each group, or place, is wrong, the whole in the last row; None
-    where there are none."""
+    """(group + 1, class) how often the labels of each group, or place, are wrong, with the whole's
+    in the last row; None where there are none."""
     if has_groups(run):
         return read_array(run.group(WRONG), "wrong")
     return place_rates(places, matrix) if places else None
@@ -94,7 +94,7 @@ def group_of(at: SourceRows, places: Sequence[Place]) -> Integers:
 
 
 def has_groups(run: Run) -> bool:
-    """Whether it is known whose labels a pool has."""
+    """Whether the rows of a pool have groups."""
     return "group" in run.group("pool")
 
 

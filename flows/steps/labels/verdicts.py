@@ -1,5 +1,4 @@
-"""What is said of single labels, of however many classes: how many are suspect, the group that says
-so row by row, and how others read it."""
+"""Verdicts on single labels of any number of classes: written row by row, counted, read again."""
 
 from __future__ import annotations
 
@@ -23,7 +22,7 @@ from storage.arrays.groups import Arrays
 from storage.runs.run import Run
 
 _FINE = 1_000_000
-"""Parts of a label in which chances are added up: whole numbers, in whatever order."""
+"""Units of a label in which chances are added up, as whole numbers do in any order."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +31,7 @@ class Checked:
 
     issues: int
     wrong: int
-    """Labels that are wrong, as their qualities have it, in ``_FINE`` parts."""
+    """Expected number of wrong labels, by their qualities, in units of one ``_FINE``-th."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +40,7 @@ class LabelIssues:
 
     n_label_issues: int
     n_wrong: float
-    """Labels that are wrong, as their qualities have it."""
+    """Expected number of wrong labels, by their qualities."""
 
 
 Kernel = Callable[[SourceRows], Arrays]
@@ -55,7 +54,7 @@ def write_verdicts(
     table: Table,
     about: Mapping[str, Any],
 ) -> LabelIssues:
-    """Write the group `labels`: what the kernel says of the rows."""
+    """Write the group `labels` by what the kernel says of rows; returns how many are suspect."""
     judged = over_rows(job, graph, "labels", partial(verdicts, kernel), of=of, table=table)
 
     def finish(run: Run) -> Output:
@@ -83,7 +82,7 @@ class LabelVerdicts:
     """How the verdicts of a training on single labels are read."""
 
     rule: Rule | None = None
-    """Of two classes; None of more, for whose rule the plain vote stands."""
+    """The rule of two classes; None for more classes, which are treated as by the plain vote."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -92,19 +91,19 @@ class LabelVerdicts:
         return of_all if self.rule is not None else (*of_all, "likely_label")
 
     def likely(self, verdicts: Arrays) -> Integers:
-        """(row,) the likeliest class of some rows: of two, what is suspect is likelier the other
-        one."""
+        """(row,) the likeliest class of some rows: of two classes, the other one if a label is
+        suspect."""
         if self.rule is None:
             return verdicts["likely_label"]
         given = verdicts["given_label"]
         return np.where(verdicts["is_label_issue"], 1 - given, given)
 
     def by_votes(self, k: int) -> Verdict | None:
-        """The rule as a function of the votes of k neighbors."""
+        """The rule as a function of the votes of k neighbors; None for the plain vote."""
         rule = self.rule
         return None if rule is None else lambda votes: rule.predict(votes[:, 1] / k)
 
     def rules(self) -> list[speculate_correct.Rule]:
-        """The rule as a function of voters, (sample, k) codes, where it is no plain vote."""
+        """The rule as a function of the voters' (sample, k) codes; none for the plain vote."""
         rule = self.rule
         return [] if rule is None else [lambda voter: rule.predict(np.mean(voter, axis=1))]

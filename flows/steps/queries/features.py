@@ -1,5 +1,5 @@
-"""The preprocessing of queries by that of their training: moved towards their neighbors among its
-averages, then divided by the mean distance to the nearest of these."""
+"""The preprocessing of queries as that of their training: they are moved towards their neighbors
+among its averages, then divided by their mean distance to the nearest of these."""
 
 from __future__ import annotations
 

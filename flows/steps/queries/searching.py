@@ -1,5 +1,5 @@
-"""Queries → blocks → lists, through the same exchange as training, by what a training leaves; the
-audit, exact lists of a sample of queries; and what is asked of the rows in lists."""
+"""Queries → blocks → lists, by the blocks and networks of a finished training; the audit, exact
+lists of a sample of queries; and questions about the rows in lists."""
 
 from __future__ import annotations
 
@@ -245,9 +245,9 @@ def answers(
     nearest: int,
     answer: Callable[[Job, PoolGraph, Sendings], Sendings],
 ) -> list[Inbox]:
-    """For each part of the queries what a pool says of the nearest rows in their lists.
+    """For each part of the queries, what a pool says of the nearest rows in their lists.
 
-    answer : runs over the pool's rows, given which of them are wanted
+    answer : a pass over the pool's rows that answers these requests
     """
     parts = queries.parts()
     wants = by_rows(zip(range(len(parts)), parts, lists, strict=True))
@@ -328,8 +328,8 @@ def _sent(run: Run) -> Exchange:
 def search_part(
     run: Run, part: Part[tuple[int, Inbox, bool]], model: Model, queries: Pool, bound: Float32
 ) -> Output:
-    """The k nearest of some queries among the rows of one block, halo included; and, if so, the
-    exact lists of those audited, whose reach is `bound`."""
+    """The k nearest of some queries among the rows of one block; and, if this part sees to the
+    audit, the exact distances of the audited queries whose `bound` reaches the block."""
     number, inbox, audits = part.args
     start = time.perf_counter()
     audited, x = np.empty(0, np.int64), np.empty((0, 0), np.float32)

@@ -1,7 +1,7 @@
 """Graph → c1 and T, predictions and verdicts in source order, where labels are candidate sets.
 
-Blocks ask for the candidates of their rows' neighbors; the cell of c1 and T whose answers agree
-most with rows' own sets judges all rows.
+Blocks ask for the candidates of their rows' neighbors. All rows are judged by the c1 and T whose
+predictions are most often in rows' own sets.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class SetVerdicts:
 
     issues: int
     decided: int
-    """Rows whose neighbors left one label."""
+    """Rows whose neighbors left a single label."""
     single: int
     """Rows with one candidate."""
     predicted: list[int]
@@ -57,7 +57,7 @@ class SetVerdicts:
 
 @dataclass(frozen=True)
 class Pair:
-    """Rows that are taken for one class and could be another by their candidates."""
+    """Rows whose likeliest label is one class, with another one among their candidates."""
 
     label: int
     other: int
@@ -161,7 +161,7 @@ class SetsAgreed:
 
 @dataclass(frozen=True)
 class CandidateEstimates:
-    """The c1 and T that were chosen, and by what."""
+    """The c1 and T that were chosen, and the agreement that chose them."""
 
     params: AdaptiveParams
     c1_tried: list[float]
@@ -182,7 +182,7 @@ class CandidateEstimates:
 
 
 def stops_tried(length: int) -> tuple[int, ...]:
-    """Values of T to choose from, with lists of some length: the last is the length."""
+    """Values of T to choose from, the last of which is the length of the lists."""
     return (*(stop for stop in STOPS if stop < length), length)
 
 

@@ -1,9 +1,9 @@
 """The preprocessing of Errandonea et al., appendix D.2, of a pool and of queries.
 
-Two stages are runs in folders of their own below the training (or the scoring): the source as it
-was read, whose graph of rows at unit length averages them; and the averages, whose graph says how
-dense they lie, and in which the queries' neighbors are searched. The pool is made of these. What it
-takes of a graph, rows moved towards their neighbors and how far these are, it takes block by block.
+It has two stages, each a run in a folder of its own below the training (or the scoring). The first
+is the source as it was read; rows at unit length are averaged with their neighbors in its graph.
+The second is these averages; its graph says how dense they lie, and queries search it for their
+neighbors. From both the pool is made. Averages and densities are taken block by block.
 """
 
 from __future__ import annotations
