@@ -1,4 +1,4 @@
-"""Names of classes, counts of them that are refused, and the type of their codes."""
+"""Classes: the type of their names and of their codes, and counts of rows that are too small."""
 
 from __future__ import annotations
 

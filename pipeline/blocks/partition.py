@@ -14,7 +14,7 @@ from pipeline.arrays import Bools, Float32, Int32, Int64
 from pipeline.knn.exact import nearest
 
 MAX_COPIES = 8
-"""Blocks a row can be in; also how many nearest centers `nearest_blocks` keeps."""
+"""Blocks that a row can be in at most, and nearest centers that `nearest_blocks` keeps."""
 
 _ROUNDS = 30
 _LLOYD = 8
@@ -22,8 +22,8 @@ _LLOYD = 8
 
 @dataclass(frozen=True)
 class Halo:
-    """A row is in the region of its home block and in the next ones, up to `copies` in all, that
-    have a center at most (1 + eps) times as far as the home's; of queries, in blocks."""
+    """Which regions a row is copied to: the nearest ones, at most `copies` with its own, that have
+    a center at most (1 + eps) times as far as that of its home block. Queries go to such blocks."""
 
     eps: float
     copies: int
@@ -31,7 +31,7 @@ class Halo:
 
 def nearest_blocks(x: Float32, centroid: Float32, width: int = MAX_COPIES) -> tuple[Int32, Float32]:
     """The `width` nearest centers of each row, nearest first, ties by block; exact, so that a row
-    has one home whoever asks, in whatever company.
+    has the same home whatever rows come with it.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def nearest_blocks(x: Float32, centroid: Float32, width: int = MAX_COPIES) -> tu
 
 
 def nearest_regions(block: Int32, distance: Float32, region: Int32) -> tuple[Int32, Float32]:
-    """The regions of each row's nearest blocks, as far as the nearest block of each.
+    """The regions of each row's nearest blocks, each as far as its nearest block.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def nearest_regions(block: Int32, distance: Float32, region: Int32) -> tuple[Int
 
     Returns
     -------
-    region : (row, width), nearest first; at the end, infinitely far, those that were there before
+    region : (row, width), nearest first; repeated ones are at the end, infinitely far
     distance : the same shape, float32
     """
     of = region[block]
@@ -72,8 +72,8 @@ def nearest_regions(block: Int32, distance: Float32, region: Int32) -> tuple[Int
 
 
 def fit_regions(centroid: Float32, rows: Int64, n_regions: int, seed: int) -> Int32:
-    """Blocks that are near each other in regions of about as many rows: halved again and again
-    between two means.
+    """Regions of blocks that are near each other, with about equally many rows: blocks are halved
+    again and again between two means.
 
     Parameters
     ----------
@@ -200,7 +200,7 @@ def share_together(a: tuple[Int32, Float32], b: tuple[Int32, Float32], halo: Hal
 
 
 def share_probed(query: tuple[Int32, Float32], home: Int32, probed: Halo) -> float:
-    """Share of pairs of which the query probes the block that the row is at home in.
+    """Share of pairs whose query probes the block that the row is at home in.
 
     query : `nearest_blocks` of the first of each pair
     home : (pair,) block of the second

@@ -1,5 +1,5 @@
-"""Lots, by which rows at one distance are told: hashes of their numbers, as the order of a file may
-be that of its labels."""
+"""Lots, by which rows at the same distance are ordered: hashes of row numbers, since the order of a
+file may be that of its labels."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Features of rows moved and stretched, and how they spread, in float64: compiled loops, as arrays
-on the way would take most of the time."""
+"""Features shifted and scaled, and their extent and squares, in float64 and by compiled loops:
+temporary arrays would take most of the time."""
 
 from __future__ import annotations
 

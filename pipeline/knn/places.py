@@ -1,4 +1,4 @@
-"""Numbers of rows looked up: where each is among others, and which there are."""
+"""Look-up of row numbers: the place of each among others, and the distinct ones."""
 
 from __future__ import annotations
 

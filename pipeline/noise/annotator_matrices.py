@@ -1,15 +1,16 @@
-"""Sums over rows → matrices of annotators, and rounds of both until they stay.
+"""From sums over rows to matrices of annotators, in rounds until the matrices stay.
 
-A matrix is drawn to what an annotator of this skill would do: of each true class as many right as
-the mean of all annotators, moved in log-odds so that all in all as many are right as were, and
-mistakes as the mean of all makes them. This counts for ``DRAWN`` labels of each class, so that an
-annotator of few labels is taken for the whole, and a class that one saw rarely for one's own skill.
+An annotator's matrix is drawn to that expected of somebody of the same skill. That one has the mean
+of all annotators' rights, moved in log odds by as much for every class, so that as many labels are
+right in all as the annotator's are; and mistakes in the proportions of the mean. It counts for
+``DRAWN`` labels of each class, so that an annotator of few labels is taken for the mean, and a
+class that one saw rarely for one's own skill.
 
-The mean of all is drawn to a matrix that no round changes (`PriorMatrix`). From single labels
-nobody can tell mistakes from classes that overlap: any skill fits them, with neighbors that are
-right as much more or less often, and rounds drift along. So there the mean is this matrix, and
-rounds find how often neighbors are right, and how annotators differ. Shared rows tell both, given
-many labels.
+The mean of all is itself drawn to a matrix that no round changes (`PriorMatrix`). If rows have one
+label each, nothing tells mistakes from overlapping classes: any skill fits, with neighbors that are
+right more or less often to match, and rounds would drift along. There the mean is this matrix, and
+rounds find how often neighbors are right, and how annotators differ. Rows with several labels, if
+they are many, tell both.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from pipeline.noise.annotator_kernels import LEAST
 from pipeline.noise.annotators import EDGES, Expected, Skills
 
 DRAWN = 10.0
-"""Labels of each true class that an annotator's skill counts for."""
+"""Labels of each true class for which what an annotator's skill lets expect counts."""
 SKILL = 5.0
-"""Labels that the mean skill counts for in an annotator's."""
+"""Labels for which the mean skill counts in an annotator's skill."""
 LEVELED = 8.0
-"""Known rows that all levels count for in one of clearness, and this in a class' cell."""
+"""Known rows for which the mean of all levels counts in each, and that of a level in each cell."""
 ROUNDS = 20
 """Rounds at most."""
 STILL = 0.001
 """Change of the matrices that ends the rounds: absolute, summed over a row, mean of all labels."""
 SHARED = 0.2
-"""Share of the rows with several annotations from which these tell how good annotators are."""
+"""Share of rows with several annotations from which on these tell how good annotators are."""
 TYPICAL = 0.75
-"""Share of the labels of a class that annotators get right at least, where labels are single: the
-pool's purest neighborhoods may be no purer than this, and say so little of annotators."""
+"""Least share of a class' labels that annotators are taken to get right, where labels are single:
+less may just say that the pool's purest neighborhoods are not pure."""
 PAIRS = 30.0
-"""Pairs of annotations of one row that these shares count for, where few rows are shared."""
+"""Pairs of annotations of one row for which these shares count, where few rows are shared."""
 PULL = 250.0
 """Pairs for which the first matrix counts in the mean of all where rows are shared; it counts alone
 where labels are single."""
@@ -49,16 +50,16 @@ MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class Agreement:
-    """How often two annotators of one row say the same; counts of blocks add up."""
+    """How often annotators of one row agree; counts of blocks add up."""
 
     rows: int
     """Rows with several annotations."""
     agreeing: int
-    """Those where all say the same."""
+    """Rows on which all these agree."""
     pairs: int
     """Pairs of annotations of one row."""
     equal: int
-    """Those that say the same."""
+    """Pairs that agree."""
 
     @staticmethod
     def of(start: Int64, label: Integers, c: int) -> Agreement:
@@ -75,19 +76,20 @@ class Agreement:
 
 @dataclass(frozen=True)
 class PriorMatrix:
-    """What annotators are taken for before a row is judged."""
+    """What the mean annotator is taken for before any row is judged."""
 
     matrix: Float64
     """(class, class) P(given | true)."""
     weight: float
-    """That of its logarithm in the mean of all annotators."""
+    """Weight of its logarithm in the mean of all annotators."""
 
     @staticmethod
     def of(agreement: Agreement, n_rows: int, given: Float64) -> PriorMatrix:
-        """Where rows have several annotations, annotators who err as often as their agreement says,
-        each other class alike; else those of the matrix (class, class) of the labels given, but
-        right in `TYPICAL` of the labels of each class at least: the further it is below, the more
-        alike the other classes are. What few shared rows say moves how often they are right."""
+        """Where enough rows have several annotations, the annotator who errs as often as these
+        disagree, with all other classes alike. Else the one of the matrix ``given`` (class, class),
+        of the pool's labels, but right at least `TYPICAL` often in each class; the farther it is
+        below that, the more alike the other classes are. A few shared rows move how often it is
+        right."""
         c = len(given)
         k = c / (c - 1.0)
         agreed = agreement.equal / max(agreement.pairs, 1)
@@ -113,7 +115,7 @@ def is_shared(agreement: Agreement, n_rows: int) -> bool:
 
 
 def started(matrix: Float64, n_annotators: int, shares: Float64) -> Skills:
-    """All annotators alike, with the shares (class,) of the labels given."""
+    """The first skills: all annotators alike, by the ``shares`` (class,) of the given labels."""
     c = len(matrix)
     whole = np.broadcast_to(matrix, (n_annotators, c, c))
     prior = np.maximum(shares @ np.linalg.pinv(matrix), 0.02 / c)
@@ -123,9 +125,9 @@ def started(matrix: Float64, n_annotators: int, shares: Float64) -> Skills:
 
 
 def known_share(labels: Float64, right: Float64, open_: Float64) -> Float64:
-    """Share of labels, or of rows, that counts as known, given how many are right and the variance
-    of this number: a row whose class is open takes from what it tells (Louis, *Finding the observed
-    information matrix when using the EM algorithm*, 1982)."""
+    """Share of labels, or of rows, that counts as known, by how many are right and the variance of
+    this number, ``open_``: a row of open class tells less (Louis, *Finding the observed information
+    matrix when using the EM algorithm*, 1982)."""
     share = right / np.maximum(labels, 1.0)
     spread = np.maximum(labels * share * (1.0 - share), 1e-12)
     known = np.clip(1.0 - open_ / spread, 0.0, 1.0)
@@ -143,15 +145,15 @@ def maximize(sums: Expected, first: PriorMatrix) -> Skills:
 
 
 def _drawn(sums: Float64, to: Float64) -> Float64:
-    """Shares of the sums (..., 3), drawn to others as if `LEVELED` rows had said these."""
+    """Shares of right ones in the sums (..., 3), drawn to others that count for `LEVELED` rows."""
     rows, right, open_ = np.moveaxis(sums, -1, 0)
     known = known_share(rows, right, open_)
     return np.asarray((known * right + LEVELED * to) / (known * rows + LEVELED))
 
 
 def _matrices(sums: Expected, first: PriorMatrix) -> Float64:
-    """(annotator, class, class) rates of the counts, drawn as told above. As far as the first
-    matrix weighs, labels count as they are known; those of checked rows count as they are."""
+    """(annotator, class, class) rates of the counts, drawn as the module says. The more the first
+    matrix weighs, the less labels count that are not known; those of checked rows count in full."""
     c = len(first.matrix)
     mean = sums.counts.sum(axis=0) + 0.5 / c
     labels = mean.sum(axis=1, keepdims=True)

@@ -1,9 +1,9 @@
 """Which annotators agree by more than the row's class: one copies from the other, or both from one
 source.
 
-Beyond chance, two annotators who err independently given the class agree by what each knows of it:
-as the first with all others, times the second with them, by these among themselves (Spearman's
-tetrads). Rows that are hard for all raise all four alike.
+If two annotators err independently given the class, their agreement beyond chance is that of the
+first with all others, times that of the second with them, over that of the others among each other
+(Spearman's tetrads). Rows that are hard for all raise all four alike.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ FEW = 30
 MOST = 1000
 """Annotators that are compared, those of most shared rows."""
 LIFT, SURELY, BY_CHANCE = 0.1, 4.0, 1e-3
-"""What agreement is to be above the expected: a share of the rows, and standard errors, as many
-more as leave this chance that any of many pairs is."""
+"""By how much agreement has to exceed the expected one: a share of rows, and standard errors; if
+pairs are many, as many as leave this chance that any of them does."""
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,13 @@
-"""Several labels per row: what each annotator takes for what, and the likeliest class of each row.
+"""Several labels per row: a matrix of mistakes for each annotator, and each row's likeliest class.
 
 The model is that of Dawid & Skene (*Maximum likelihood estimation of observer error-rates using the
 EM algorithm*, 1979): given a row's class, its annotators label independently, each by a matrix of
-their own. Where theirs has one prior of classes for all rows, ours comes from each row's neighbors:
-the likeliest mixture of classes for the annotations of the neighbors alone, the row's own left out.
-How far neighbors are to be believed is learned, too: rows are told apart by the class that their
-neighbors say and by how clearly, and each such cell has its own chance that they are right, no
-smaller where they say it more clearly. So a mixture that is too sure of itself, or too timid,
-biases no matrix, and neighbors that tell nothing have no say.
+their own. Where theirs has one prior of classes for all rows, here it comes from a row's neighbors:
+the mixture of classes that makes the neighbors' annotations likeliest, the row's own left out. How
+far neighbors are to be believed is learned, too: rows are divided into cells by the class that
+neighbors favor, and by how clearly; each cell has a chance that neighbors are right, which rises
+with clearness. So a mixture that is too sure, or not sure enough, biases no matrix, and neighbors
+that tell nothing do not count.
 
 One pass (``expect``) adds up what all rows say; sums of blocks add up.
 """
@@ -22,13 +22,12 @@ from pipeline.arrays import Float64, Floating, Int32, Int64
 from pipeline.knn.lists import nearness
 from pipeline.noise.annotator_kernels import LEAST, expect_rows
 
-Codes = Int32
 NEAR = 50
 """Neighbors whose annotations are looked at."""
 EDGES = np.array([0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85, 0.9, 0.93, 0.96, 0.98, 0.99])
 """Lower ends of the levels of clearness."""
 CERTAIN = -1
-"""The annotator whose labels are certain."""
+"""Code of the annotator whose labels are known to be right."""
 
 
 @dataclass(frozen=True)
@@ -37,39 +36,39 @@ class RowLabels:
 
     start: Int64
     """(row + 1,) where those of each row begin."""
-    annotator: Codes
+    annotator: Int32
     """(annotation,) codes; ``CERTAIN`` for a label that is known to be right."""
-    label: Codes
+    label: Int32
     """(annotation,) codes."""
 
 
 @dataclass(frozen=True)
 class Skills:
-    """What is believed of annotators and of neighbors."""
+    """How often annotators and neighbors are right, as a round has it."""
 
     matrix: Float64
     """(annotator, true class, given class); rows add up to 1."""
     prior: Float64
     """(class,) shares of the classes."""
     sure: Float64
-    """(class, level) chance that neighbors who say this class as clearly are right; NaN: as they
-    say."""
+    """(class, level) chance that neighbors are right that favor this class so clearly; NaN: the
+    chance that they give."""
 
 
 @dataclass(frozen=True)
 class Expected:
-    """Sums over rows, given what was believed."""
+    """Sums over rows, expected by some skills."""
 
     counts: Float64
     """(annotator, true class, given class) labels."""
     sure: Float64
-    """(class, level, 3) rows by what neighbors say, those where they are right, and the variance of
-    their number."""
+    """(class, level, 3) rows by what neighbors say, rows where they are right, and the variance of
+    that number."""
     prior: Float64
     """(class,) rows."""
     right: Float64
-    """(annotator, 4) labels, the right ones, the variance of their number, and the right ones where
-    a row's own annotations count half."""
+    """(annotator, 4) labels, right ones, the variance of their number, and right ones if the row's
+    own annotations count half."""
     checked: Float64
     """(true class, given class) labels of rows whose class is certain."""
 
@@ -84,13 +83,13 @@ class Expected:
 class Judged:
     """What is said of some rows."""
 
-    consensus: Codes
+    consensus: Int32
     """(row,) the likeliest class; of several, the first."""
     certainty: Float64
     """(row,) its chance."""
-    n_annotations: Codes
+    n_annotations: Int32
     """(row,)"""
-    n_agreeing: Codes
+    n_agreeing: Int32
     """(row,) annotations that are the consensus."""
 
 
@@ -102,7 +101,7 @@ def distance_weights(distance: Floating) -> Float64:
 def expect(
     own: Int64, near: Int64, weight: Float64, labels: RowLabels, skills: Skills
 ) -> tuple[Judged, Expected]:
-    """The likeliest class of some rows, and what they say of annotators and neighbors.
+    """The likeliest class of some rows, and their sums of annotators and neighbors.
 
     own : (row,) their places in ``labels``
     near : (row, rank) their neighbors' places; those of weight 0 are not read

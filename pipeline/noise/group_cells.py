@@ -1,7 +1,6 @@
-"""Rows counted by whose label they have: group by group, how many are surely of a class and were
-given another.
+"""Rows counted by group, class and certainty, and how many of each were given another class.
 
-What a row's class is, and how sure that is, is told by its neighbors without the row's own label.
+A row's class, and how sure it is, is what its neighbors tell, without the row's own label.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ from pipeline.arrays import Bools, Float64, Int8, Int64, Integers
 CERTAIN = 0.9
 """Chance of its class from which a row is nearly certain."""
 NEAREST = 10
-"""Neighbors of a row by which it is told whether groups live apart."""
+"""Neighbors of a row that tell whether groups live apart."""
 LEVELS = 10
-"""Levels of chances from a half on."""
+"""Levels of certainty, which divide chances from a half to one."""
 
 
 class GroupCells(NamedTuple):
@@ -81,9 +80,8 @@ def together(parts: Iterable[GroupCells]) -> GroupCells:
     none = np.empty(0, np.int64)
     total = GroupCells(none, none, none, none)
     for part in parts:
-        total = _summed(
-            GroupCells(*(np.concatenate(pair) for pair in zip(total, part, strict=True)))
-        )
+        both = (np.concatenate(pair) for pair in zip(total, part, strict=True))
+        total = _summed(GroupCells(*both))
     return total
 
 

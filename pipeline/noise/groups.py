@@ -15,10 +15,10 @@ from pipeline.noise.meanings import Meaning
 from pipeline.noise.rates import UNSUPPORTED, WEAK, Support, worst
 
 FEW, TOO_FEW = 30, 10
-"""Nearly certain rows of a rate for full, or any, support."""
+"""Nearly certain rows below which a rate's support is weak, or there is none."""
 APART = 0.3
-"""How far groups live apart from which their rates are at most ``weak``: their rows' neighbors are
-judged by labels of their own."""
+"""How far groups live apart from which on rates are at most ``weak``: neighbors of their rows have
+the labels of the same group."""
 LISTED = 20
 """Classes of a group that are listed at most."""
 
@@ -43,7 +43,7 @@ class GroupRate:
 
 @dataclass(frozen=True)
 class Group:
-    """Whose labels, and how they are."""
+    """One group, and how often its labels are wrong."""
 
     value: ClassName
     rows: int
@@ -66,9 +66,9 @@ class OtherMeaning:
     given: ClassName
     means: ClassName
     rows: int
-    """Of the group's that were given the label, in a sample."""
+    """Rows of a sample that the group gave the label."""
     share: float
-    """Of them, of the other class by their neighbors."""
+    """Share of these that are of the other class by their neighbors."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
-"""Labels that mean another class where somebody gives them than elsewhere: codes that were
-exchanged, or that count from another number."""
+"""Labels by which one group means another class than others do: its codes were exchanged, or count
+from another number."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ FEWEST = 25
 
 @dataclass(frozen=True)
 class Meaning:
-    """Rows that a group gives one label, most of which are of another class."""
+    """One label of a group, most of whose rows are of another class."""
 
     group: int
     given: int
     means: int
-    """The class that they likely are of."""
+    """The class that they seem to be of."""
     rows: int
-    """Those given the label."""
+    """Rows that the group gave the label."""
     share: float
-    """Of them, of that class."""
+    """Share of these that are of that class."""
 
 
 def other_meanings(group: Integers, given: Integers, likely: Integers) -> list[Meaning]:
-    """Labels of a group whose rows are surely more often than not of one other class, which those
-    that all other groups give this label surely are not; by group and label.
+    """Labels of a group most of whose rows are surely of one other class, while most rows that have
+    this label from other groups surely are not; by group and label.
 
-    Where classes overlap the rows of a rare label look like another class whoever gives it, and a
-    group that guesses has no class of which most of its rows are.
+    Where classes overlap, rows of a rare label look like another class whoever gave it; and if a
+    group guesses, most of its rows are of no class.
 
     Parameters
     ----------
