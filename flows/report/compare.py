@@ -52,7 +52,7 @@ class Flips:
 
 @dataclass(frozen=True)
 class Incomparable:
-    """Why rows cannot be set side by side."""
+    """Why rows of two trainings cannot be compared."""
 
     reason: str
     comparable: bool = False
@@ -82,9 +82,9 @@ def compare_rows(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> F
 
 
 def difference(runs: tuple[Run, Run], reports: tuple[Training, Training]) -> str | None:
-    """Why the rows of two trainings cannot be set side by side; None where they can.
+    """Why the rows of two trainings cannot be compared; None where they can.
 
-    They can where the features are stored as equal bytes, by the sizes and checksums in both
+    They can if their features are stored as equal bytes, by the sizes and checksums in both
     ledgers, and labels have the same classes; the labels themselves may differ.
     """
     a, b = reports
@@ -146,9 +146,9 @@ class Drift(Frozen):
     label_values: list[LabelValue] | None = None
     """Of both trainings, where they are the same."""
     warnings: list[str]
-    """A sentence per rate that drifted, and one where rates are known no more."""
+    """A sentence per rate that drifted, and one if rates are no longer known."""
     features: str | None = None
-    """How features and classes differ, if they do: a rate that moved need not be the noise then."""
+    """How features and classes differ, if they do: then it need not be the noise that changed."""
     titles: dict[str, str] = Field(default={}, exclude=True)
     """How a table calls each rate."""
 
@@ -222,7 +222,7 @@ def _other_features(before: Training, after: Training) -> str | None:
 
 
 def _came_and_went(old: Sequence[object], new: Sequence[object]) -> list[str]:
-    """Values that are on one side alone, or that they are in another order, in words."""
+    """Values that only one side has, or that their order differs, in words."""
     came, went = ([n for n in a if n not in set(b)] for a, b in ((new, old), (old, new)))
     if old != new and not (came or went):
         return ["their order"]

@@ -1,4 +1,4 @@
-"""What the steps of a training found, as its report."""
+"""The report of a training, composed of what its steps found."""
 
 from typing import Any, NamedTuple
 
@@ -24,20 +24,20 @@ class LabelsJudged(NamedTuple):
 
     kind: type[PoolReport]
     estimated: Any
-    """What was estimated, as `kind` takes it."""
+    """The estimates that `kind` reports."""
     n_issues: int
     """Suspect labels."""
     n_wrong: float | None = None
-    """Labels that are wrong, as their qualities have it; None where none are estimated."""
+    """Expected number of wrong labels, by their qualities; None where there are none."""
     groups: Groups | None = None
     annotators: Annotators | None = None
     verdicts: Any = None
-    """What is said of all rows besides, where the kind of labels says something."""
+    """What else is said of all rows, of some kinds of labels."""
 
 
 def costs(job: Job, recall: Recall) -> dict[str, Any]:
-    """Fields of a report on time and memory, that of the largest worker (where there is none, of
-    this process) from the records of all steps; on what came of these, and on the recall."""
+    """Fields of a report on time, memory, outcomes of steps, and recall. Memory is that of the
+    largest worker by the records of all steps, or of this process where there is none."""
     workers = [
         record.cost["peak_rss_mb"]
         for run in (job.run, *stages(job.run))

@@ -1,4 +1,4 @@
-"""What a run found, for machines and as a short text."""
+"""The report of a run: saved and loaded as JSON, and as a short text."""
 
 import json
 from collections.abc import Callable
@@ -27,11 +27,11 @@ from storage.version import OLDEST_READ
 
 R = TypeVar("R", bound=Saved)
 _LONG = 0.02
-"""Share of a step that is worth a word."""
+"""Share of all time from which on a step is named."""
 UNLABELED = "unlabeled"
-"""Below a training's folder: the steps of the scoring of its rows without a label."""
+"""Folder below a training's: the steps that score its rows without a label."""
 UNLABELED_TABLE = "unlabeled.parquet"
-"""Their scores, by row of the source."""
+"""Scores of these rows, by row of the source."""
 DESCRIBED = {
     *("n_rows", "n_features", "label_values", "k", "noise", "p0", "p1", "p0_interval"),
     *("p1_interval", "support", "threshold", "recall", "recall_interval", "builder", "warnings"),
@@ -134,15 +134,14 @@ def score_text(report: Scoring) -> str:
 
 
 def unlabeled_text(scored: Scoring) -> str:
-    """How many rows without a label there are and which labels they are given, by the report of
-    their scoring."""
+    """How many rows without a label there are, and how they are predicted, by their report."""
     rows = amount(scored.n_rows, "row")
     given = predicted(scored)
     return f"{rows} without a label, which vote for nobody: {given}, in {UNLABELED_TABLE}"
 
 
 def unlabeled(run: Run) -> list[str]:
-    """The same of a finished training; nothing where all rows have a label, or are not done."""
+    """The same for a finished training; nothing where all rows have a label, or none are scored."""
     report = finished(run.below(UNLABELED), scoring)
     return [] if report is None else [unlabeled_text(report)]
 
@@ -163,7 +162,7 @@ def new_files_text(report: NewFilesReport) -> str:
 
 
 def _coding_lines(report: Report) -> list[str]:
-    """What became of gaps, and of text that training does not know."""
+    """How many gaps were filled or left out, and values that training does not know."""
     lines = [f"{amount(report.n_filled, 'gap')} filled"] if report.n_filled else []
     lines += [f"{amount(report.n_dropped, 'row')} left out for a gap"] if report.n_dropped else []
     return lines + [
@@ -194,14 +193,14 @@ def _times(report: Report) -> list[str]:
 
 
 def recall_warning(recall: Recall, target: float, remedy: str) -> list[str]:
-    """What every output says where the target is surely missed."""
+    """The warning where the target is surely missed."""
     if recall.interval[1] >= target:
         return []
     return [f"recall {recall.value:.4f} is below the target {target:g}: {remedy}"]
 
 
 def builder_reason(named: str, n_rows: int, n_features: int) -> str:
-    """Why the builder is the one it is."""
+    """Why lists are built by this builder."""
     if named != "auto":
         return "as asked"
     cost = exact_seconds(n_rows, n_features)

@@ -18,10 +18,10 @@ TINY = 1e-12
 
 
 def findings(report: PoolReport) -> list[str]:
-    """The lines of the text of a training."""
+    """Lines on the order of the rows, and on where labels are worst."""
     order = [] if report.order is None else [order_sentence(report.order)]
-    some = segment_sentences(report)
-    return [*order, *(["where labels are worst:"] if some else []), *(f"  {s}" for s in some)]
+    worst = [f"  {sentence}" for sentence in segment_sentences(report)]
+    return [*order, *(["where labels are worst:"] if worst else []), *worst]
 
 
 def order_sentence(order: FileOrder) -> str:
@@ -40,7 +40,7 @@ def _near(order: FileOrder) -> str:
 
 
 def order_warning(order: FileOrder | None) -> list[str]:
-    """What every output says where rows come in an order."""
+    """The warning where rows come in an order."""
     if order is None or not order.ordered:
         return []
     return [
@@ -51,7 +51,7 @@ def order_warning(order: FileOrder | None) -> list[str]:
 
 
 def unlike_warning(report: PoolReport, unlike: Iterable[Unlike]) -> list[str]:
-    """What every output says of features whose labels, of one value, are unlike those near them."""
+    """Warnings on features with a value whose rows' labels are unlike those near them."""
     coding = Coding.of_json(report.config.coding)
     texts = []
     for one in unlike:
@@ -69,7 +69,7 @@ def unlike_warning(report: PoolReport, unlike: Iterable[Unlike]) -> list[str]:
 
 
 def together_lines(report: Training) -> list[str]:
-    """Which rows belong together by a column; nothing where none says it."""
+    """How rows belong together by a column; nothing where no column is given."""
     if not report.n_together:
         return []
     by, groups = report.config.parameters["together"], amount(report.n_together, "group")
@@ -78,7 +78,7 @@ def together_lines(report: Training) -> list[str]:
 
 
 def copied_warning(report: Training) -> list[str]:
-    """What every output says where label qualities see few of the mistakes that rates tell."""
+    """The warning where label qualities see few of the mistakes that rates say there are."""
     least, by_quality = report.least_wrong, (report.n_wrong or 0.0) / report.n_rows
     if report.noise != "crossfit" or 2 * by_quality >= least:
         return []
@@ -93,8 +93,8 @@ SOMEBODYS = "Labels of one value of a column are unlike those near them, and rat
 
 
 def at_most_weak(report: Training) -> Training:
-    """A training whose rates are likely too low, although labels support them: somebody's mistakes
-    look like overlap (`unlike_warning`)."""
+    """The report with support at most weak: rates are likely too low, as somebody's mistakes look
+    like overlap (`unlike_warning`)."""
     reason = f"{SOMEBODYS} {report.reason}"
     return report.model_copy(
         update={
@@ -118,9 +118,9 @@ def segment_sentences(report: PoolReport) -> list[str]:
 def bounded(
     bounds: Iterable[Sequence[float | None]], report: PoolReport, which: str = "a"
 ) -> dict[str, bool]:
-    """Bounds of features, (feature, low, high) with low < value ≤ high, in words, the feature after
-    all being the place in the source; whether they are a place: those of a column of lists, which
-    mean nothing to people, are `which` region of it."""
+    """Bounds (feature, low, high), low < value ≤ high, in words → whether they are of a place in a
+    column of lists. These mean nothing to people, and are called `which` region of the column. The
+    feature after all others is the row's place in the source."""
     names = [*report.config.feature_names, "row of the source"]
     coding = Coding.of_json(report.config.coding)
     encoded = coding.encoded

@@ -40,8 +40,8 @@ def of_labels(report: Training) -> list[str]:
 
 
 def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None, n_rows: int) -> list[str]:
-    """How new rows are predicted, by several sizes of neighborhoods where there is their vote, and
-    what that is worth in a sample of the rows of the pool; nothing where it was asked for."""
+    """How new rows are predicted, by one k or, if there is a vote of them, several sizes, and what
+    that is worth in a sample of the pool; nothing where the user chose."""
     if worth is None:
         return []
     error = 1.96 * float(np.hypot(worth.gain_error, worth.matrix_error))
@@ -153,8 +153,8 @@ def verdict(groups: Groups) -> str:
 
 
 def remarks(groups: Groups) -> list[str]:
-    """Labels that mean another class, what limits the rates, and rows that count for no group, as
-    sentences."""
+    """Sentences on labels that mean another class, on what limits the rates, and on rows without a
+    group."""
     nobody = amount(groups.nobody, "row has", "rows have")
     spelled = spelled_alike(group.value for group in groups.groups)
     others: dict[ClassName, list[str]] = {}
@@ -194,7 +194,7 @@ def group_lines(report: Training) -> list[str]:
 
 
 def _first(each: list[str], most: int, kind: str) -> list[str]:
-    """At most so many lines of a list, and how many it has beyond."""
+    """At most so many lines of a list, and how many more it has."""
     more = len(each) - most
     rest = [f"{more:,} more {kind} in report.json"] if more > 0 else []
     return [f"  {line}" for line in [*each[:most], *rest]]
@@ -267,8 +267,8 @@ def _is_no_better(one: Annotator) -> bool:
     return one.support != "unsupported" and n > 0 and one.interval[1] < 1.25 / n
 
 
-def _named(some: list[Annotator]) -> str:
-    return f"annotator{'s' if len(some) > 1 else ''} {listed((one.value for one in some), 3)}"
+def _named(few: list[Annotator]) -> str:
+    return f"annotator{'s' if len(few) > 1 else ''} {listed((one.value for one in few), 3)}"
 
 
 def agreed(panel: Annotators) -> str:

@@ -44,7 +44,7 @@ FULL = 100
 
 
 def predicted(scored: Scoring | ScoredFile) -> str:
-    """Rows by prediction, in words: the commonest three."""
+    """How many rows are predicted each class, in words, of the commonest three."""
     classes, rows = scored.classes, scored.n_predicted
     order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
     some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
@@ -52,7 +52,7 @@ def predicted(scored: Scoring | ScoredFile) -> str:
 
 
 def where(*cases: tuple[object, str]) -> list[str]:
-    """The sentences whose condition, before each, holds."""
+    """The sentences of the cases (condition, sentence) whose condition holds."""
     return [sentence for holds, sentence in cases if holds]
 
 
@@ -157,15 +157,15 @@ class Rate(NamedTuple):
     estimate: float
     interval: Interval
     reliable: bool
-    """Whether a change of it can be told."""
+    """Whether a change of it means something."""
     meaning: str
-    """As a probability."""
+    """What it is as a probability."""
     title: str
-    """In a table of what changed."""
+    """Its name in a table of what changed."""
     label: str
-    """In a figure."""
+    """Its name in a figure."""
     rows: int = 0
-    """Given the class; rates of most rows come first where not all are shown."""
+    """Rows given the class; rates of most rows come first where not all are shown."""
 
 
 class PoolReport(Report):
@@ -174,7 +174,7 @@ class PoolReport(Report):
     scored_as: ClassVar[type[Scoring]]
     """The report of a scoring with this training."""
     refused: ClassVar[dict[str, str]] = {}
-    """What is for another kind of labels → why it is refused."""
+    """Options for another kind of labels → why they are refused."""
 
     n_features: int
     label_name: str
@@ -222,7 +222,7 @@ class PoolReport(Report):
 
     @property
     def rule_digest(self) -> str:
-        """That of the step that found the rule: what scores are by."""
+        """Digest of the step that found the rule, by which scores are made."""
         return (self.steps.get("rates") or self.steps["choice"]).digest
 
     @property
@@ -236,7 +236,7 @@ class PoolReport(Report):
         return None
 
     def refuse(self, what: str, value: object) -> None:
-        """`InputError` where a value is given that is for another kind of labels."""
+        """`InputError` where an option for another kind of labels has a value."""
         if value and what in self.refused:
             raise InputError(self.refused[what].format(value))
 
@@ -276,7 +276,7 @@ class PoolReport(Report):
         ax.set(xlabel="label quality", ylabel="rows")
 
     def came_out(self) -> dict[str, object]:
-        """Parameters of its kind alone, as they came out."""
+        """Estimates that only this kind of labels has, by name."""
         return {}
 
     def ones(self, n_predicted: list[int]) -> int | None:
@@ -337,9 +337,9 @@ class Training(PoolReport):
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong(self) -> float | None:
-        """Share of wrong labels, as their qualities have it; as the rates do where qualities say
-        less than the low ends of these, as of rows whose copies vouch for them, and of earlier
-        versions; None where the classes whose share is known have fewer than half of the rows."""
+        """Share of wrong labels by their qualities; or by the rates where qualities say less than
+        the low ends of these, as they do of rows whose copies vouch for them, and for trainings of
+        earlier versions. None where classes of known share have fewer than half of the rows."""
         by_rates = self._over_classes(self.class_noise)
         if by_rates is None or self.n_wrong is None:
             return by_rates
@@ -348,17 +348,17 @@ class Training(PoolReport):
 
     @property
     def least_wrong(self) -> float:
-        """Share of wrong labels by the low ends of the rates, as if those of unsupported classes
-        were all right."""
+        """Share of wrong labels by the low ends of the rates, with labels of unsupported classes
+        taken as right."""
         pairs = zip(self.class_noise_interval, self.clean_prior, strict=True)
         return self._over_classes([0.0 if prior is None else low for (low, _), prior in pairs]) or 0
 
     @computed_field  # type: ignore[prop-decorator]
     @property
     def share_wrong_interval(self) -> Interval | None:
-        """The same by the ends of the rates' intervals, which allow for mistakes that look like
-        overlap of the classes; it holds the share itself. Rows of classes of which nothing is known
-        may all be of the one that is wrong most."""
+        """Interval of the share, by the ends of the rates' intervals, which allow for mistakes that
+        look like overlap of the classes. At the upper end, rows of unknown classes are as wrong as
+        any of these may be."""
         share = self.share_wrong
         pairs = list(zip(self.class_noise_interval, self.clean_prior, strict=True))
         most = max((end for (_, end), prior in pairs if prior is None), default=0.0)
@@ -368,9 +368,9 @@ class Training(PoolReport):
         return min(self.least_wrong, share), max(high, share)
 
     def _over_classes(self, noise: list[float]) -> float | None:
-        """The mean over all rows of a share of each class' rows, of which those of a class whose
-        clean share is not known are counted as given; less the labels that were corrected, as
-        rates are of labels as they were given; those of earlier versions are of corrected ones."""
+        """Share of wrong labels over all rows, by shares ``noise`` of each true class. Classes of
+        unknown clean share count with their given rows. Corrected labels are taken off, as rates
+        are of labels before correction; those of earlier versions are of labels after it."""
         known = [at for at, share in enumerate(self.clean_prior) if share is not None]
         if 2 * sum(self.class_counts[at] for at in known) < self.n_rows:
             return None
@@ -426,8 +426,8 @@ class Training(PoolReport):
         return {**none, "clean_reason": reason}
 
     def outcomes(self, predicted: Integers, truth: Integers) -> tuple[Int8, Integers]:
-        """(row,) what posteriors are of, 0 or 1, as predicted and in truth: that the predicted
-        class is the true one."""
+        """(row,) the event, 0 or 1, whose chance a posterior is, as predicted and in truth: that
+        the predicted class is the true one."""
         right = (predicted == truth).astype(np.int8)
         return np.ones_like(right), right
 

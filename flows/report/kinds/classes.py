@@ -36,8 +36,7 @@ from storage.runs.run import Run
 
 MOST_CONFUSIONS = 50
 TWINS = 0.25
-"""Share of the rows of either of two classes, from which on labeled as the other, that makes them
-look like one."""
+"""Share of each of two classes, labeled as the other, from which on the two look like one."""
 
 
 class Confusion(Frozen):
@@ -72,11 +71,11 @@ class ClassReport(Training):
     decision: MatrixDecision
     """How far the matrix corrects votes."""
     weighed: Weights | None = None
-    """Weights of neighborhoods of several sizes, and models, which predict; None: the corrected
-    vote of k."""
+    """The vote of several sizes, and models, if that predicts; None: the corrected vote of k does.
+    """
     worth: Worth | None = None
-    """What they are worth beside that vote; None where it was asked for, or the training is of an
-    earlier version."""
+    """What it is worth compared with the vote of k; None where the user chose that, or the training
+    is of an earlier version."""
     confusions: list[Confusion]
     """The commonest, most rows first."""
     regions: list[Regions | None]

@@ -44,7 +44,7 @@ ALIKE = (
     "Label qualities take the same rate for both classes, as one is rare and mistakes stand around "
     "the other."
 )
-"""What a verdict adds where most of the rates is not what label qualities take."""
+"""Added to a verdict where label qualities mostly use one rate for both classes."""
 
 
 class ScoreReport(Scoring):
@@ -74,11 +74,11 @@ class TrainReport(Training):
     decision_rule: Rule
     decision: Decision
     weighed: WeighedVote | None = None
-    """Neighborhoods of several sizes, and trees, which predict; None: the vote of k at the
-    threshold."""
+    """The vote of several sizes, and models, if that predicts; None: the vote of k at the
+    threshold does."""
     worth: Worth | None = None
-    """What they are worth beside that vote; None where it was asked for, or the training is of an
-    earlier version."""
+    """What it is worth compared with the vote of k; None where the user chose that, or the training
+    is of an earlier version."""
     estimates: dict[str, NoiseRates]
     """Every estimate that was made, by method."""
 
