@@ -145,9 +145,9 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
     start, half, full = (int((predict(average, t) == 0).sum()) for t in (plain, 0.5, at))
     e0, e1 = rates.risk(given).tolist()
     moved = _moved(votes, start, (0.0, 0.0) if cost is None else (p0, p1))
-    pays = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
+    gain = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
     error = 0.0 if cost is None else float(np.hypot((1.0 - cost) * e0, cost * e1))
-    sure = (pays - SURE * (error * moved.rows + moved.noise))[1:-1]  # some rows of either class
+    sure = (gain - SURE * (error * moved.rows + moved.noise))[1:-1]  # some rows of either class
     cut, used, reason = start, plain, "No move from the plain vote surely pays."
     if sure.max() > 0.0:
         cut = 1 + int(np.argmax(sure))
@@ -155,15 +155,8 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
         if_so = "" if cost is None else ", if mistakes depend on the class alone"
         reason = f"The threshold is the one that surely pays most on the held-out labels{if_so}."
     even = used if objective == "accuracy" else tempered(rates, votes).threshold
-    moved = _moved(votes, half, (p0, p1))
-    sign, rows, truly = moved.sign[cut], moved.rows[cut], moved.truly[cut]
-    gain = float(sign * (2.0 * truly - rows))
-    unsure = np.linalg.norm([moved.noise[cut], (rows - truly) * e0, truly * e1])
-    by_class = min(truly / moved.ones, 1.0) - min((rows - truly) / moved.zeros, 1.0)
-    return Decision(
-        *(used, at, gain, float(min(rows, 2.0 / moved.keep * unsure)), reason, objective),
-        *(float(0.5 * sign * by_class), even),
-    )
+    rows, rows_error, balanced = _moved(votes, half, (p0, p1)).worth(cut, e0, e1)
+    return Decision(used, at, rows, rows_error, reason, objective, balanced, even)
 
 
 @dataclass(frozen=True)
@@ -184,6 +177,15 @@ class _Moved:
     zeros: float
     """Rows that are truly 0 in all, at least 1."""
     ones: float
+
+    def worth(self, cut: int, e0: float, e1: float) -> tuple[float, float, float]:
+        """How many more rows are right at a cut, the standard error of that by errors of (p0, p1),
+        and how much higher balanced accuracy is."""
+        sign, rows, truly = self.sign[cut], self.rows[cut], self.truly[cut]
+        unsure = np.linalg.norm([self.noise[cut], (rows - truly) * e0, truly * e1])
+        by_class = min(truly / self.ones, 1.0) - min((rows - truly) / self.zeros, 1.0)
+        error = min(rows, 2.0 / self.keep * unsure)
+        return float(sign * (2.0 * truly - rows)), float(error), float(0.5 * sign * by_class)
 
 
 def _moved(votes: Int64, start: int, rates: tuple[float, float]) -> _Moved:
