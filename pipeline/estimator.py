@@ -526,21 +526,19 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         mates: Mates,
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
+        drawn = np.flatnonzero(self._drawn())
+        known = drawn, x, self._threads(), group, mates
         if noise.rates is not None:
-            drawn = np.flatnonzero(self._drawn())
             suspects, self._weighed, self._forests = suspects_of_two(
-                *(index, distance, self._label, noise.rates, drawn, x, self._threads()),
-                *(group, mates),
+                index, distance, self._label, noise.rates, *known
             )
             return suspects
         c = len(self.classes_)
         counts_of = np.bincount(self._label, minlength=c)
-        drawn = np.flatnonzero(self._drawn())
         wrong = contradicted(votes_among(index, self._label, c, drawn))
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first, self._forests = suspects_of(
-            *(index, distance, self._label, self._by, drawn, x, self._threads()),
-            *(group, mates),
+            index, distance, self._label, self._by, *known
         )
         return suspects
 
