@@ -87,8 +87,7 @@ class Forests(NamedTuple):
         return digest_of(self)
 
     def for_new_rows(self) -> Forests:
-        """The same with the mean of all folds' models for each fold: none was fitted on rows that
-        are new."""
+        """The same with the mean of all models for each fold: none was fitted on new rows."""
         return self._replace(
             value=self.value / FOLDS,
             root=np.tile(self.root.ravel(), (FOLDS, 1)),
@@ -239,8 +238,7 @@ def _in_fewer_columns(linear: Forests, x: Float32) -> Forests:
 
 
 def _fit_two(x: Float32, y: Integers, seed: int, threads: Threads) -> Forests | None:
-    """Trees for two classes, mixed with a linear function as makes labels likeliest where that
-    gains ``LINEAR_GAIN``."""
+    """Trees for two classes, mixed with a linear function where that gains ``LINEAR_GAIN``."""
     with fitted_beside(lambda: fit_linear(x, y, 2, threads), threads) as fitted:
         trees = fit_forests(x, y, seed, threads)
     linear = fitted()
@@ -383,8 +381,7 @@ def _discriminants(x: Float64, y: Integers, n_classes: int) -> Iterator[tuple[Fl
 
 
 def _shrunken(x: Float64, y: Integers, n_classes: int) -> Iterator[tuple[Float64, Float64]]:
-    """Slopes and constants of the discriminant by each part in turn. A class without rows has its
-    rareness alone."""
+    """Slopes and constants by each part in turn; a class without rows has its rareness alone."""
     count, n = np.bincount(y, minlength=n_classes), max(1, len(x))
     mean = np.stack([x[y == one].sum(axis=0) for one in range(n_classes)])
     mean /= np.maximum(count, 1)[:, None]
@@ -439,8 +436,7 @@ def spread_of(x: Float32) -> float:
 
 
 def of_chances(chance: Float32) -> Float32:
-    """(row, class) float32 logits of probabilities (row, class), less their mean over classes; one
-    column for two classes."""
+    """(row, class) float32 logits of probabilities, less their mean; one column for two classes."""
     log = np.log(np.clip(chance.astype(np.float64), LEAST_CHANCE, 1.0 - LEAST_CHANCE))
     if log.shape[1] == 2:
         return np.asarray(log[:, 1:] - log[:, :1], np.float32)
@@ -460,8 +456,7 @@ def _laid_out(nodes: Any) -> tuple[Any, Int64]:
 
 @njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
 def _add_linear(x: Float32, rows: Int64, slope: Float64, out: Float64) -> None:
-    """Add a linear function (feature, class) to the rows' logits, ``_FEW`` rows and four features
-    at a time."""
+    """Add a linear function (feature, class) to the rows' logits, four features at a time."""
     whole = x.shape[1] - x.shape[1] % 4
     for first in range(0, len(rows), _FEW):
         tile = rows[first : first + _FEW]

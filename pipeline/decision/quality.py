@@ -159,8 +159,7 @@ class TopClasses:
 
 
 def correction(matrix: Float64, given_counts: Integers) -> Correction:
-    """The correction by a matrix (class, class), row = true class, in a pool with so many given
-    labels of each class."""
+    """By a matrix (class, class), row = true class, in a pool of so many given labels (class,)."""
     c = len(matrix)
     blurred = (1.0 - BLUR) * matrix + BLUR / c
     inverse = np.asarray(np.linalg.pinv(blurred), np.float64)

@@ -85,8 +85,7 @@ class Sample:
 
 
 def distances_to_nearest(x: Float32, rows: Int64, k: int, threads: Threads) -> Float32:
-    """(row, k) ascending distances of some rows of a block to their nearest others, by products of
-    float32."""
+    """(row, k) ascending distances of some rows of a block to their nearest others, by float32."""
     lists = GrowingLists.none(len(rows), k + 4 * SPARE)
     join_all(x, rows, lists, threads)
     return rank_lists(x[rows], x, lists.index, np.arange(len(x)), k)[1]

@@ -78,8 +78,7 @@ class GrowingLists:
 
 @dataclass(frozen=True)
 class Near:
-    """The neighbors by which rows are joined: those that a row lists, then those that list it; new
-    ones first."""
+    """The neighbors by which rows are joined: listed ones, then listing ones; new ones first."""
 
     index: Int32
     """(row, most) rows, none twice; ABSENT at the end. Undefined for rows that were not wanted"""

@@ -51,8 +51,7 @@ class Skills:
     prior: Float64
     """(class,) shares of the classes."""
     sure: Float64
-    """(class, level) chance that neighbors are right that favor this class so clearly; NaN: the
-    chance that they give."""
+    """(class, level) chance that neighbors who favor it so clearly are right; NaN: as they say."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,4 @@
-"""One pass over the rows of a pool in source order: a kernel sees rows with what blocks found of
-them."""
+"""One pass over the rows of a pool in source order: a kernel sees what blocks found of them."""
 
 from __future__ import annotations
 

@@ -60,8 +60,7 @@ class Annotated:
 
 
 def collect(job: Job, graph: PoolGraph, n_classes: int) -> tuple[Sendings, Annotated]:
-    """Send every block the annotations of its rows and of their neighbors, once; and how far all
-    annotations agree."""
+    """Send every block the annotations of its rows and their neighbors, once; how far all agree."""
     requests = over_graph(job, graph, "annotations-wanted", asks=WANTED)
     kernel = partial(annotations_in, n_classes=n_classes)
     sent = over_rows(job, graph, "annotations", kernel, requests=requests)
@@ -245,8 +244,7 @@ def _summed(sent: Sendings, shape: tuple[int, int]) -> Expected:
 
 
 def expected(at: Around, skills: Skills) -> Facts:
-    """Sums of what the rows of one block say of annotators and of neighbors; and the likeliest
-    class of each."""
+    """The sums over the rows of one block, and the likeliest class of each."""
     there, none = at.near >= 0, np.empty(0, np.int32)
     annotator, label = (at.known.get(name, none) for name in ("annotator", "label"))
     labels = RowLabels(at.known["start"], annotator, label)
