@@ -35,7 +35,8 @@ from flows.steps.graph.building import build
 from flows.steps.graph.partition import Wanted
 from flows.steps.ingest.pool import Ingested, ingest
 from pipeline.arrays import Float32, Int64
-from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
+from pipeline.graph.build import NeighborParams
+from pipeline.graph.resources import choose_builder, training_seconds
 from pipeline.methods.growing_net import N_NEIGHBORS, predict
 from pipeline.methods.marmann import Prototypes as Bought
 from storage.arrays.groups import read_array

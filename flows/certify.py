@@ -18,7 +18,7 @@ from flows.report.truth import reliability
 from flows.scorings.scored import Trained
 from flows.steps.labels.certificates import sample_graph
 from pipeline.blocks.metric import AS_SCALED, COSINE
-from pipeline.graph.build import pass_seconds
+from pipeline.graph.resources import pass_seconds
 from pipeline.methods import speculate_correct as bounds
 from pipeline.methods.speculate_correct import Counts, Design
 from storage.arrays.groups import array

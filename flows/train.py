@@ -34,7 +34,8 @@ from flows.steps.graph.partition import Wanted
 from flows.steps.graph.together import count_groups, mark_mates
 from flows.steps.ingest.pool import corrections_remarks, embedded
 from flows.steps.ingest.transform import check_pca, learn_transform, probability_columns
-from pipeline.graph.build import NeighborParams, choose_builder, training_seconds
+from pipeline.graph.build import NeighborParams
+from pipeline.graph.resources import choose_builder, training_seconds
 from pipeline.noise.rates import FEWEST_ROWS
 from storage.errors import InputError, KnnoiseError
 from storage.redaction import bare

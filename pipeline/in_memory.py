@@ -9,7 +9,8 @@ from scipy.sparse import issparse
 
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.sampling import shuffled
-from pipeline.graph.build import BUILDERS, NeighborParams, build_lists, choose_builder
+from pipeline.graph.build import NeighborParams, build_lists
+from pipeline.graph.resources import BUILDERS, choose_builder
 from pipeline.knn.lots import lots
 from pipeline.knn.rows import Rows, nearest_rows
 from pipeline.knn.threads import ALONE, Threads

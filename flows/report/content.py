@@ -19,7 +19,7 @@ from flows.report.model import (
     predicted,
 )
 from flows.steps.sets.stages import check_stages
-from pipeline.graph.build import exact_seconds
+from pipeline.graph.resources import exact_seconds
 from pipeline.knn.lists import Recall
 from storage.errors import KnnoiseError, amount, as_text, unsteered
 from storage.runs.run import Run, lasting

@@ -13,7 +13,7 @@ from flows.report.model import Saved
 from flows.report.review import FOLDER
 from flows.scorings.scored import Trained
 from flows.steps.findings.review import order_review
-from pipeline.graph.build import pass_seconds
+from pipeline.graph.resources import pass_seconds
 from storage.errors import amount
 from storage.runs.run import Run
 

@@ -35,7 +35,7 @@ from flows.steps.queries import scoring, searching
 from flows.steps.queries.features import prepare_queries, read_queries
 from flows.steps.sets.stages import check_stages, features_of
 from pipeline.diagnostics.neighborhood import Usual
-from pipeline.graph.build import scoring_seconds
+from pipeline.graph.resources import scoring_seconds
 from storage.errors import InputError, StorageError, amount
 from storage.redaction import bare
 from storage.runs.pool import Pool

@@ -1,4 +1,4 @@
-"""The k nearest neighbors within one block."""
+"""The k nearest neighbors within one block, by local joins, pynndescent or exact search."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from pipeline.arrays import Float32, Int32, Int64
-from pipeline.blocks.sampling import MOST_ANCHORS
 from pipeline.graph.carving import carve
 from pipeline.graph.effort import distances_to_nearest, lists_of_recall
 from pipeline.knn.distance import rank_lists
@@ -16,37 +15,16 @@ from pipeline.knn.lists import ABSENT
 from pipeline.knn.lots import lots
 from pipeline.knn.threads import ALONE, Threads, one_thread
 
-BUILDERS = ("auto", "join", "pynndescent", "exact")
-
-_EXACT_PAIR_NS = (2.0, 0.06)
-"""Cost of exact search per pair of rows: constant and per feature, ns·core (measured)."""
-
-_EXACT_SECONDS = 2.0
-"""Core seconds of exact search below which approximate lists save too little to matter."""
-
-_READ_SECONDS, _WALK_SECONDS = 5e-8, 7e-7
-"""Core seconds to a feature: of a row that is read and searched for a few queries, and of a walk
-(measured, 32 and 64 features; six times that among Gaussians)."""
-_ROW_SECONDS = (1.2e-5, 6e-7)
-"""Core seconds of a row in all: constant and per feature (measured, 32 to 128 features, k = 30)."""
-
-_PASS_SECONDS = 2e-5
-"""Core seconds of a row in a pass over a graph that is there (measured, k = 50)."""
-
-_ROW_BYTES = (8, 40)
-"""Bytes of a row while lists are made: to a feature, and to a place of its list (measured)."""
-
 _EXACT_ROWS = 1000
 """Blocks up to this many rows are searched exactly: no slower, and always right."""
-
 _ORDER_ROWS = 128
-"""Rows that a block is carved into to put near rows next to each other."""
+"""Rows of the cells into which a block is carved to put near rows next to each other."""
 _TRIED, _TIED = 64, 0.05
-"""Rows whose lists tell whether rows tie, and the share of them from which they do."""
+"""Rows that tell whether distances tie at the end of lists, and the share of them from which on."""
 _LONGER = 1.5
-"""Lists that pynndescent builds, over k: it finds more of the nearest among more."""
+"""Length of the lists that pynndescent builds, over k: the nearest are found among more."""
 _EXPONENTS = 30
-"""Powers of two by which the largest feature may be off 1."""
+"""Powers of two by which the largest feature may differ from 1."""
 
 
 @dataclass(frozen=True)
@@ -62,58 +40,13 @@ class NeighborParams:
     """Share of the neighbors within a block that lists by local joins reach."""
 
 
-def lists_bytes(n_rows: int, n_features: int, k: int) -> int:
-    """About how many bytes `build_lists` takes by local joins, rows and lists included."""
-    return n_rows * (_ROW_BYTES[0] * n_features + _ROW_BYTES[1] * k)
-
-
 def load_blas() -> None:
     """Load the library with which compiled kernels multiply matrices.
 
-    Numba does so at the first product, too late: a limit of threads, which decide the last bits,
-    holds for libraries that are loaded. Exact search has no such kernel.
+    Numba does so at the first product, which is too late: a limit to threads, whose number decides
+    the last bits, holds for libraries that are loaded. Exact search has no such kernel.
     """
     import scipy.linalg.cython_blas  # noqa: F401
-
-
-def choose_builder(builder: str, n_rows: int, n_features: int) -> str:
-    """What `auto` stands for: exact search where it costs little, or nothing, as anchors ask it."""
-    if builder != "auto":
-        return builder
-    cheap = exact_seconds(n_rows, n_features) <= _EXACT_SECONDS
-    return "exact" if cheap or n_rows <= MOST_ANCHORS else "join"
-
-
-def exact_seconds(n_rows: int, n_features: int) -> float:
-    """About how many core seconds exact search of a whole pool takes."""
-    return n_rows**2 * (_EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features) * 1e-9
-
-
-def training_seconds(builder: str, n_rows: int, n_features: int) -> float:
-    """About how many core seconds a whole training takes."""
-    exact = choose_builder(builder, n_rows, n_features) == "exact"
-    lists = exact_seconds(n_rows, n_features) if exact else 0.0
-    return lists + n_rows * (_ROW_SECONDS[0] + _ROW_SECONDS[1] * n_features)
-
-
-def scoring_seconds(
-    n_queries: int, n_rows: int, n_features: int, block_rows: float, probes: float, walked: bool
-) -> float:
-    """About how many core seconds it takes to score queries: blocks are read and audited, then
-    walked or searched exactly.
-
-    block_rows : rows of a block
-    probes : blocks that a query is sent to
-    """
-    read = n_rows * n_features * _READ_SECONDS
-    pair = _EXACT_PAIR_NS[0] + _EXACT_PAIR_NS[1] * n_features
-    search = n_features * _WALK_SECONDS if walked else block_rows * pair * 1e-9
-    return read + n_queries * probes * search
-
-
-def pass_seconds(n_rows: int) -> float:
-    """About how many core seconds a pass over a graph takes that is there."""
-    return n_rows * _PASS_SECONDS
 
 
 def build_lists(
@@ -153,8 +86,8 @@ def build_lists(
 
 
 def _order(x: Float32, params: NeighborParams, threads: Threads) -> Int64:
-    """(row,) rows in spatial order; those at one place by lot, where the lists end at many rows of
-    one distance, of which a builder takes those that come first."""
+    """(row,) rows in spatial order. Where lists end among many rows at one distance, of which a
+    builder takes those that come first, rows at one place are in the order of their lots."""
     x = of_unit_size(x)[0]
     some = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
     distance = distances_to_nearest(x, some, params.k + 1, threads)
@@ -180,8 +113,8 @@ def _lists(x: Float32, params: NeighborParams, threads: Threads) -> Int32:
 
 
 def of_unit_size(x: Float32) -> tuple[Float32, float]:
-    """The rows, times a power of two where their squares would leave the range of float32; and that
-    power, 1 where they are left as they are."""
+    """The rows, times a power of two if their squares would leave the range of float32, and that
+    power; 1 if they are left as they are."""
     largest = max(x.max(initial=0.0), -x.min(initial=0.0))  # with no array of magnitudes
     exponent = int(np.frexp(largest)[1])
     if abs(exponent) <= _EXPONENTS:

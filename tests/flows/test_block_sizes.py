@@ -13,7 +13,7 @@ from flows.steps.graph.anchors import PAIR_BYTES, few_pairs
 from flows.steps.graph.partition import DIVIDED, EXACT_BLOCK_ROWS, REGION_BLOCKS, Wanted
 from flows.steps.queries.searching import BATCH_BYTES, BATCH_ROWS, batch_rows
 from pipeline.blocks.cost import BLOCK_BYTES, BLOCK_ROWS
-from pipeline.graph.build import lists_bytes
+from pipeline.graph.resources import lists_bytes
 
 
 def wish(**given: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from runs import PoolWriter, fit, fit_until, results
 
 from flows.engine import cluster
 from flows.steps.graph import partition
-from pipeline.graph.build import lists_bytes
+from pipeline.graph.resources import lists_bytes
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 

@@ -29,7 +29,7 @@ from flows.options.params import Compute, ReviewParams
 from flows.review.prepare import prepared
 from flows.scorings.scored import Trained
 from pipeline.blocks.logits import fit_forests
-from pipeline.graph.build import exact_seconds, training_seconds
+from pipeline.graph.resources import exact_seconds, training_seconds
 from storage.errors import ClusterError
 
 SILENT = Reporter(quiet=True)

@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from strategies import pools
 
-from pipeline.graph.build import NeighborParams, build_lists, choose_builder
+from pipeline.graph.build import NeighborParams, build_lists
+from pipeline.graph.resources import choose_builder
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import row_recall
 from pipeline.knn.lots import lots

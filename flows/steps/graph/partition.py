@@ -24,7 +24,7 @@ from pipeline.blocks.partition import (
     spread,
 )
 from pipeline.blocks.scaling import Scaling
-from pipeline.graph.build import lists_bytes
+from pipeline.graph.resources import lists_bytes
 from pipeline.knn.distance import pair_distance
 from storage.arrays.exchange import Exchange
 from storage.arrays.groups import read_array

@@ -37,7 +37,8 @@ from flows.steps.sets.stages import (
 )
 from pipeline.arrays import Float32, Int32
 from pipeline.blocks.scaling import Scaling
-from pipeline.graph.build import NeighborParams, choose_builder
+from pipeline.graph.build import NeighborParams
+from pipeline.graph.resources import choose_builder
 from pipeline.methods.partial_features import (
     PIPELINES,
     density_scaled,
