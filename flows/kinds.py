@@ -1,5 +1,5 @@
-"""The kinds of labels, as a training goes about them: sets, or single ones of two classes or more;
-what is reported of each is in `flows.report.kinds`."""
+"""How a training goes with each kind of labels: single ones of two classes, or of more, and
+candidate sets. What is reported of each kind is in `flows.report.kinds`."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LabeledGraph:
 
 
 class Labels(ABC):
-    """How a training on labels of a kind goes, but for what is the same for all."""
+    """What a training does with labels of one kind; a class for each kind."""
 
     read: type[Unlabeled]
     """What becomes of them while the source is read."""

@@ -1,5 +1,5 @@
-"""A limit to how long a step may take, wherever its parts run; and signals that end a process, as
-an exception, so that what is open is closed."""
+"""A limit to how long a step may take, wherever its parts run; and signals that end a process,
+raised as an exception so that what is open is closed."""
 
 from __future__ import annotations
 

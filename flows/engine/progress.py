@@ -1,5 +1,5 @@
-"""Who is told what while a run goes on: how far a step is, to a terminal or a notebook, to
-`logging`, to the run's own log, and to Prefect."""
+"""Progress of a run, reported step by step to a terminal or a notebook, to `logging`, to the run's
+own log, and to Prefect."""
 
 from __future__ import annotations
 

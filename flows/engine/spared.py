@@ -1,7 +1,7 @@
-"""How a command begins: what it does without, so that nothing waits for it, packages and collecting
-garbage while it starts; and what no run should begin with: a program without a main guard, which
-worker processes import and which would begin its run again; too few file handles, too little room
-in memory, or counts in the environment that libraries fail by, or wait for ever."""
+"""The start of a command. It does without some packages, and without collecting garbage meanwhile,
+so that nobody waits for them. And it refuses what no run should start with: a program without a
+main guard, which worker processes would import and run again; too few file handles, too little
+memory; numbers in the environment by which libraries fail, or wait for ever."""
 
 from __future__ import annotations
 

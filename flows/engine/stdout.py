@@ -1,5 +1,5 @@
-"""What a command prints: on stdout, where it is no error that nobody reads it any more, and what
-`--verbose` adds on stderr: each part of a step, and the trace of an error."""
+"""What a command prints: its results on stdout, where a reader that has gone is no error; and on
+stderr what `--verbose` adds, each part of a step and the trace of an error."""
 
 from __future__ import annotations
 

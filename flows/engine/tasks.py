@@ -1,5 +1,5 @@
-"""Whether Prefect has a part in this run: steps are its tasks where a flow run is under way, plain
-calls elsewhere. Asking does not import Prefect where it has none."""
+"""Steps as tasks of Prefect, where a flow run of it is under way, and as plain calls elsewhere; it
+is not imported to find out."""
 
 from __future__ import annotations
 

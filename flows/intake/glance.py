@@ -1,4 +1,4 @@
-"""Some rows of a source, column by column, to be looked at before they are read as features."""
+"""A sample of a source's rows, column by column, to look at before it is read as features."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace

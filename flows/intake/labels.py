@@ -1,4 +1,4 @@
-"""Single labels: what goes with them only, and what no classes are."""
+"""Single labels: options that need them, and values that are no classes."""
 
 import math
 from collections import Counter, defaultdict
