@@ -1,5 +1,5 @@
-"""Uniform row samples without replacement from a stream, by a hash of the row number; and the rows
-of greatest value."""
+"""Uniform samples of rows that stream by, without replacement, by a hash of the row number; and the
+rows of greatest value."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from pipeline.knn.lots import GOLDEN, mixed
 from pipeline.streams import Stream
 
 MOST_ANCHORS = 20_000
-"""Rows whose exact lists are searched at most, for rates to be read off; all of smaller pools."""
+"""Rows whose exact lists are searched at most, to read rates off; of smaller pools all are."""
 _SPARE = 16
-"""One in so many rows more than are kept may wait, as sorting them in moves all."""
+"""The part, one in so many, of rows beyond those kept that may wait: sorting them in moves all
+rows."""
 
 
 def row_hash(row: Int64, seed: int, stream: int) -> UInt64:
@@ -30,8 +31,8 @@ def shuffled(n_rows: int, seed: int, stream: int) -> Int64:
 
 
 def in_sample(row: Int64, n_rows: int, size: int, seed: int, stream: int) -> Bools:
-    """(row,) whether each row is in a uniform sample of about `size` of `n_rows` rows, of all where
-    there are no more. A row is told without looking at others."""
+    """(row,) whether a row is in a uniform sample of about `size` of `n_rows` rows, or of all if
+    these are no more; that does not depend on the other rows asked about."""
     if n_rows <= size:
         return np.ones(len(row), np.bool_)
     return row_hash(row, seed, stream) < np.uint64(int(size / n_rows * 2.0**64))
@@ -55,9 +56,9 @@ class RowSample:
     """
 
     def __init__(self, size: int, seed: int, stream: int, n_rows: int | None = None) -> None:
-        """`n_rows`, where there are so many in all: rows that are surely none of the lowest are not
-        kept, so that samples of parts are small; six standard deviations are allowed for, and 30
-        rows, as the counts of small samples are far from normal."""
+        """`n_rows` is the number of all rows, if known: then rows that are surely not among the
+        lowest are not kept, so that samples of parts are small. Six standard deviations are allowed
+        for, and 30 rows, as the counts of small samples are far from normal."""
         self.size, self.seed, self.stream = size, seed, stream
         share = 1.0 if n_rows is None else (size + 6.0 * size**0.5 + 30.0) / max(1, n_rows)
         self._below = np.uint64(min(2.0**64 - 2048, share * 2.0**64)) if share < 1 else None

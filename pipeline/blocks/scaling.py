@@ -14,25 +14,24 @@ from pipeline.knn.rows import as_rows
 from pipeline.knn.threads import quiet
 
 APART = 25.0
-"""Ratio of spreads from which columns are on different scales; sets with columns of one kind stay
-below 16, sets of mixed units lie above 70."""
+"""Ratio of spreads from which on columns are on different scales: data sets with columns of one
+kind are below 16, those with mixed units above 70."""
 SPREAD_ROWS = 20_000
 """Rows whose spreads are compared."""
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """x → (x - offset) · factor, feature by feature; None leaves x as it is. Then rows of length 1,
-    where only their directions are to count."""
+    """x → (x - offset) · factor, feature by feature; None leaves x as it is. If only directions are
+    to count, rows then get length 1."""
 
     offset: tuple[float, ...] | None = None
     factor: tuple[float, ...] | None = None
     directions: bool = False
 
     def apply(self, x: Float32) -> Float32:
-        """(row, feature) float32, computed in float64 and rounded once; of directions
-        (row, feature + 1), as rows of zeros have none and are put at a right angle to all others.
-        """
+        """(row, feature) float32, computed in float64 and rounded once. Directions are (row,
+        feature + 1): rows of zeros have none, and are put at a right angle to all others."""
         if self.offset is not None and self.factor is not None:
             x = moved(x, np.asarray(self.offset), np.asarray(self.factor))
         return np.asarray(as_rows(x, "cosine")) if self.directions else x
@@ -80,9 +79,9 @@ def _plain(value: float) -> str:
 
 
 def spreads(x: AnyArray) -> Spreads:
-    """Compare columns, (row, feature), by the distance between their 5 % and 95 % quantiles and by
-    their ranges, and believe the measure that has them closer: counts and pixels, mostly zero, have
-    like ranges; heavy tails have like quantiles. Gaps (NaN) are left aside, and constants.
+    """Compare columns, (row, feature), by the distance between their 5 % and 95 % quantiles, and by
+    their ranges, and take the measure in which they differ less: counts and pixels, mostly zero,
+    have similar ranges, and heavy tails similar quantiles. Gaps (NaN) and constants do not count.
     """
     x = np.asarray(x[:SPREAD_ROWS], np.float64)
     ratios = [Spreads(1.0, 0, 0, 0.0, 0.0)]
@@ -117,8 +116,8 @@ class FeatureStatistics:
         self.merge(chunk)
 
     def merge(self, chunk: FeatureStatistics) -> None:
-        """Take what is known of other rows (Chan's parallel update); the last bits depend on what
-        was one chunk and on their order, and on nothing else."""
+        """Take what is known of other rows (Chan's parallel update); the last bits depend on the
+        chunks and their order alone."""
         shift, total = chunk.mean - self.mean, self.n + chunk.n
         self.squares += chunk.squares + np.square(shift) * (self.n * chunk.n / total)
         self.mean += shift * (chunk.n / total)

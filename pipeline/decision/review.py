@@ -24,10 +24,10 @@ STREAMS = {
 
 
 def sensitive(votes: Int64, verdict: Verdict | None = None) -> Bools:
-    """(row, class): whether a verdict falls otherwise once a vote for the class is found wrong.
+    """(row, class): whether a verdict changes if a vote for the class turns out to be wrong.
 
-    votes : (row, class) neighbors by given label. The vote goes to the class that has most votes
-        besides; ties: the lowest. False where the class has no vote.
+    votes : (row, class) neighbors by given label. The wrong vote goes to the class that has most of
+        the others; ties: the lowest. False where the class has no vote.
     verdict : None for the plain vote, in which the lower of two equal classes wins
     """
     changed = np.zeros(votes.shape, np.bool_)
@@ -56,8 +56,8 @@ def sensitive(votes: Int64, verdict: Verdict | None = None) -> Bools:
 def verdicts_moved(
     neighbor: Int64, neighbor_label: Integers, n_classes: int, verdict: Verdict | None = None
 ) -> tuple[Int64, Int64]:
-    """Rows, ascending, and how many of these verdicts fall otherwise once the row's label is found
-    wrong; rows that move none are left out.
+    """Rows, ascending, and how many of these verdicts change if the row's label turns out to be
+    wrong; rows that change none are left out.
 
     neighbor, neighbor_label : (row, k) the voters, negative where lists end
     """
@@ -73,7 +73,7 @@ def verdicts_moved(
 def _moved(
     neighbor: Int64, neighbor_label: Integers, n_classes: int, verdict: Verdict | None
 ) -> Int64:
-    """The rows that move a verdict, once for each."""
+    """The rows that change a verdict, once for each verdict."""
     there = neighbor >= 0
     label = np.where(there, neighbor_label, 0).astype(np.int64)
     cell = np.arange(len(label))[:, None] * n_classes + label
@@ -95,12 +95,12 @@ def chance_wrong(label_quality: Floating, moved: Int64) -> Float64:
 
 
 ORDERS = {"informative": usefulness, "surest": chance_wrong}
-"""What the rows come first by that are not drawn at random."""
+"""By what rows come first, unless they are drawn at random."""
 
 
 def first(row: Int64, value: Floating | None, n: int, seed: int, stream: str) -> Int64:
-    """Places of the n rows of greatest value; among equals, or without values, at random by row
-    number. The first n of more rows are the first n of any of their parts together."""
+    """Places of the n rows of greatest value; equal ones, or all without values, at random by row
+    number. The first n of all rows are the first n of the first n of any parts."""
     tie = row_hash(row, seed, STREAMS[stream])
     order = np.lexsort((tie,)) if value is None else np.lexsort((tie, -value))
     return order[:n]
@@ -126,8 +126,8 @@ def interleaved(useful: Int64, suspects: Int64, rows: Int64, share: float) -> In
 
 
 def answered_draws(place: Int64, answered: Bools) -> Int64:
-    """Places in an order of the rows of a random draw that count: those before the first that has
-    no answer. Rows that were answered early for another reason would make the draw uneven.
+    """Places of the rows of a random draw that count: those before its first row without an answer.
+    Later ones, answered early for another reason, would make the sample uneven.
 
     place : (row,) place of each row in the draw, -1 where it is not in it
     """

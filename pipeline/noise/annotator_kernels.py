@@ -1,4 +1,5 @@
-"""Rows with several labels, one after the other: mixture of the neighbors, posterior, sums."""
+"""Compiled loops over rows with several labels: the neighbors' mixture of classes, the row's
+posterior, and the sums of both."""
 
 from __future__ import annotations
 
@@ -7,19 +8,18 @@ from numba import njit
 
 from pipeline.arrays import Float64, Int32, Int64
 
-Codes = Int32
 CANDIDATES = 32
-"""Classes looked at per row: all, or those that its and its neighbors' annotators say most."""
+"""Classes per row that are looked at: all, or those given most in its and its neighbors'
+annotations."""
 MIXED = 5
-"""Steps towards the likeliest mixture, from the pool's shares; few steps stay near them."""
+"""Steps from the pool's shares towards the likeliest mixture; few steps stay near the shares."""
 ALPHA = 1.0
-"""Neighbors that the pool's shares count for in a mixture."""
+"""Neighbors for which the pool's shares count in a mixture."""
 LEAST = 1e-9
 """Least chance of a class, and of a label."""
 DAMPED, HALVED = 0.8, 0.5
-"""Powers of the likelihood of a row's own annotations: for what is said of a row with several, as
-hard rows mislead several annotators at once, and for how far annotators may be worse than they
-look."""
+"""Powers of the likelihood of a row's own annotations: for the consensus on a row that has several,
+as hard rows mislead several annotators at once; and to see how much worse annotators may be."""
 _WRONG = -30.0
 """Logarithm of the chance that a label which is certain is wrong."""
 
@@ -41,13 +41,13 @@ def _candidates(
     near: Int64,
     weight: Float64,
     start: Int64,
-    label: Codes,
+    label: Int32,
     c: int,
     votes: Int64,
     out: Int64,
 ) -> int:
-    """Fill ``out`` with the classes to look at, ascending; their number. ``votes`` is 0 before and
-    after."""
+    """Fill ``out`` with the classes to look at, ascending; returns their number. ``votes`` is 0
+    before and after."""
     if c <= len(out):
         for a in range(c):
             out[a] = a
@@ -77,8 +77,8 @@ def _likelihood(
     row: int,
     codes: Int64,
     start: Int64,
-    annotator: Codes,
-    label: Codes,
+    annotator: Int32,
+    label: Int32,
     logs: Float64,
     out: Float64,
 ) -> None:
@@ -101,7 +101,7 @@ def _likelihood(
 def _mixture(
     like: Float64, weight: Float64, used: int, share: Float64, f: Float64, g: Float64
 ) -> None:
-    """Fill ``f`` with the mixture of classes that neighbors say."""
+    """Fill ``f`` with the mixture of classes by the neighbors; ``g`` is room."""
     n = len(share)
     for a in range(n):
         f[a] = share[a]
@@ -137,8 +137,8 @@ def expect_rows(
     near: Int64,
     weight: Float64,
     start: Int64,
-    annotator: Codes,
-    label: Codes,
+    annotator: Int32,
+    label: Int32,
     logs: Float64,
     prior: Float64,
     sure: Float64,
@@ -148,13 +148,13 @@ def expect_rows(
     prior_sums: Float64,
     right: Float64,
     checked: Float64,
-    consensus: Codes,
+    consensus: Int32,
     certainty: Float64,
-    n_annotations: Codes,
-    n_agreeing: Codes,
+    n_annotations: Int32,
+    n_agreeing: Int32,
 ) -> None:
-    """Judge rows and add up what they say: the arguments are those of `annotators.expect`, one by
-    one, with the logarithms of the matrices; the last nine are written."""
+    """Judge rows and add up their sums. Arguments are the arrays of those of `annotators.expect`,
+    with logarithms of the matrices; the last nine are written."""
     c, width = logs.shape[1], min(logs.shape[1], CANDIDATES)
     candidates, votes = np.empty(width, np.int64), np.zeros(c, np.int64)
     like, used_weight = np.empty((near.shape[1], width)), np.empty(near.shape[1])

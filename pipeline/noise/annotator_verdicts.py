@@ -15,7 +15,7 @@ from pipeline.noise.annotators import Expected, Skills
 from pipeline.noise.rates import Support
 
 FEW, TOO_FEW = 100.0, 25.0
-"""Labels, less what is not known of their rows, for full, or any, support."""
+"""Labels that count as known, below which support is weak, or there is none."""
 MOST_NUMBERS = 10_000
 """Numbers of matrices that a report holds; more stand in the results alone."""
 
@@ -34,13 +34,12 @@ class Annotator:
     matrix: list[list[float]] | None
     """P(given | true), a row per true class; None where all matrices are too many numbers."""
     class_rows: list[float] | None
-    """Labels of rows that are truly of each class, as expected: what a row of the matrix rests
-    on."""
+    """Expected labels of rows that are truly of each class, on which a row of the matrix rests."""
 
 
 @dataclass(frozen=True)
 class LookAt:
-    """A row that annotators and neighbors leave open."""
+    """A row whose class annotators and neighbors leave open."""
 
     row: int
     given: ClassName
@@ -50,7 +49,7 @@ class LookAt:
 
 @dataclass(frozen=True)
 class Annotators:
-    """Several labels per row: who gave them, how they agree and what comes of them."""
+    """What is known of several labels per row: of who gave them, and of the consensus."""
 
     annotators: list[Annotator]
     """The least accurate first."""
@@ -59,9 +58,9 @@ class Annotators:
     """Whether annotations of the same rows tell how good annotators are."""
     n_annotations: int
     n_changed: int
-    """Rows whose consensus is not the label given, the majority's."""
+    """Rows whose consensus is not the given label, which is that of the majority."""
     certainty: float
-    """Mean over the rows."""
+    """Mean certainty of the consensus."""
     look_first: list[LookAt]
     """The least certain rows."""
     n_unused: int = 0
@@ -79,9 +78,9 @@ def verdicts_on(
 
     shared : whether annotations of the same rows tell how good they are
 
-    The interval is Wilson's for as many labels as are known as well. Mistakes that come together on
-    hard rows look like the truth; so the interval reaches as far as the accuracy moves if a row's
-    own annotations count half.
+    The interval is Wilson's for the number of labels that count as known. Mistakes that several
+    annotators make on hard rows look like the truth; so it is extended by as much as the accuracy
+    moves if a row's own annotations count half.
     """
     labels, right, open_, half = sums.right.T
     moved = (half - right) / np.maximum(labels, 1.0)
@@ -89,7 +88,7 @@ def verdicts_on(
     known = labels * known_share(labels, right, open_)
     rows = sums.counts.sum(axis=2)
     whole = skills.matrix.size <= MOST_NUMBERS
-    verdicts = [
+    return [
         Annotator(
             value=values[j],
             labels=int(labels[j]),
@@ -102,11 +101,10 @@ def verdicts_on(
         for j in np.lexsort((np.arange(len(labels)), accuracy))
         if labels[j] > 0
     ]
-    return verdicts
 
 
 def _reaching(accuracy: float, known: float, moved: float) -> tuple[float, float]:
-    """Wilson's interval of as many labels as are known, and it moved."""
+    """Wilson's interval for as many known labels, extended by a move of the accuracy."""
     low, high = wilson(accuracy, max(1.0, known))
     return max(0.0, low + min(moved, 0.0)), min(1.0, high + max(moved, 0.0))
 

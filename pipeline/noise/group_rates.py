@@ -17,15 +17,15 @@ from pipeline.arrays import Float64
 from pipeline.noise.group_cells import Certain
 
 MIXED = 0.25
-"""Part of what is taken off for rows of other classes that is its standard error."""
+"""Standard error of what is taken off for rows of other classes, as a part of it."""
 STEADY = 5.0
-"""Rows of the whole's mixture of classes that are added to a group's."""
+"""Rows, mixed as in the whole, that are added to a group's mixture of classes."""
 ROUNDS = 4
-"""Times that a group's mixture of classes is read anew without the rows that look like another."""
+"""How often a group's mixture of classes is estimated anew, from the purity by the one before."""
 WEIGHTS = np.logspace(0.0, 5.0, 51)
-"""Rows that the whole may count for in a group's shrunken rate."""
+"""Rows for which the whole may count in a group's shrunken rate."""
 LEAST = 1e-4
-"""Of the mean that rates are drawn to."""
+"""Least mean that rates are drawn to."""
 
 
 class Rates(NamedTuple):
@@ -37,7 +37,7 @@ class Rates(NamedTuple):
     mixed: Float64
     """Standard error of what is taken off for rows of other classes."""
     lean: Float64
-    """How much more a group's rate moves than the whole's where that is off by a standard error."""
+    """How much more than the whole's rate a group's moves if the whole's is off by its error."""
     estimate: Float64
     low: Float64
     high: Float64
@@ -80,9 +80,9 @@ def estimates(
 
 
 def _purity(rows: Float64, certain: Certain) -> tuple[Float64, Float64]:
-    """(group + 1, class) share of the nearly certain rows that are truly of the class, and how many
-    times as high as in the whole the odds are that one is not: where a group has fewer of a class,
-    more of what looks like it is of another."""
+    """(group + 1, class) share of the nearly certain rows that are truly of the class; and the odds
+    that one is not, over those in the whole: if a group has few rows of a class, more of those that
+    look like it are of another."""
     pure = np.nan_to_num(certain.purity, nan=1.0)
     pure_rows = rows * pure
     whole = pure_rows.sum(axis=0) / max(float(pure_rows.sum()), 1.0)
@@ -109,9 +109,9 @@ def _wilson(share: Float64, n: Float64) -> tuple[Float64, Float64]:
 
 
 def _prior(wrong: Float64, rows: Float64) -> tuple[float, float]:
-    """Mean and weight, in rows, of the beta distribution that makes the counts likeliest, of some
-    weights; the mean is that of the least variance. (group,) each, not whole numbers after what was
-    taken off."""
+    """Mean and weight, in rows, of the beta distribution by which the counts are likeliest, among
+    `WEIGHTS`, each with its mean of least variance. Counts are (group,) each, and no whole numbers,
+    as something was taken off."""
     weight = WEIGHTS[:, None]
     size = rows / (1.0 + np.maximum(rows - 1.0, 0.0) / (weight + 1.0))
     mean = (size * (wrong / rows)).sum(axis=1, keepdims=True) / size.sum(axis=1, keepdims=True)
@@ -123,9 +123,9 @@ def _prior(wrong: Float64, rows: Float64) -> tuple[float, float]:
 
 
 def differ(rates: Rates, certain: Certain, a: int) -> tuple[float, float, float] | None:
-    """Pearson's statistic of one class against one rate for all groups, its mean and its variance
-    if that is so (of binomial counts, exactly); None for fewer than two groups. What the whole's
-    rate explains by being off is taken off."""
+    """Pearson's statistic of one class, of one rate for all groups, with its mean and variance
+    under that hypothesis (exact for binomial counts); None for fewer than two groups. What an error
+    of the whole's rate explains is taken off."""
     there = rates.rows[:, a] > 0
     if there.sum() < 2:
         return None
