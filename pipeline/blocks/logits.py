@@ -215,8 +215,8 @@ def fit_logits(x: Float32, y: Integers, seed: int, threads: Threads = ALONE) -> 
     features are few: discriminants of pixels predicted given labels better, wrong ones worse."""
     classes, code = np.unique(y, return_inverse=True)
     if len(classes) == 2:
-        some = slice(max(FEWEST_BESIDE, FITTED_VALUES // x.shape[1]))
-        x, code = x[some], code[some]
+        rows = slice(max(FEWEST_BESIDE, FITTED_VALUES // x.shape[1]))
+        x, code = x[rows], code[rows]
         fitted = _fit_two(x, code, seed, threads)
     else:
         is_small = len(classes) <= MOST_COLUMNS and FITTED_VALUES // x.shape[1] >= FEWEST_FITTED
@@ -278,10 +278,10 @@ def some_rows(x: Float32, values: int) -> Int64:
 def fit_some(x: Float32, y: Integers, threads: Threads = ALONE) -> Forests | None:
     """Trees beside votes, fitted on some rows of a sample; None, too, where these have too many
     values."""
-    some = some_rows(x, FITTED_VALUES)
-    if len(some) * x.shape[1] > FITTED_VALUES:
+    rows = some_rows(x, FITTED_VALUES)
+    if len(rows) * x.shape[1] > FITTED_VALUES:
         return None
-    return fit_forests(x[some], y[some], 0, threads, HASTE, BINS)
+    return fit_forests(x[rows], y[rows], 0, threads, HASTE, BINS)
 
 
 def _is_narrow(n_features: int, n_classes: int) -> bool:
@@ -302,10 +302,10 @@ def fit_linear(x: Float32, y: Integers, n_classes: int, threads: Threads = ALONE
     if _is_narrow(x.shape[1], n_classes) or len(few) * x.shape[1] * n_classes <= REGRESSED_VALUES:
         best = fit_regressed(x, y, n_classes, threads)
     if x.shape[1] <= MOST_FEATURES and (n_classes > 2 or best is None):
-        some, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
+        rows, judged, label = some_rows(x, DISCRIMINATED_VALUES), x[few], y[few]
         if best is not None:
             highest = _log_likelihood(best.apply(judged), label)
-        for linear in _linear(_discriminants, x[some], y[some], n_classes, 2, threads):
+        for linear in _linear(_discriminants, x[rows], y[rows], n_classes, 2, threads):
             logits = linear.apply(judged)
             factor = _likeliest_factor(logits, label)
             if (value := _log_likelihood(factor * logits, label)) > highest:

@@ -178,8 +178,8 @@ def choose_metric(
         return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
     if taken == AS_SCALED:
         return choice, Scaling()
-    by = weights(statistics, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
-    return choice, Modeled(by.offset, by.factor, forests=forests) if taken == MODEL else by
+    whole = weights(statistics, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
+    return choice, Modeled(whole.offset, whole.factor, forests=forests) if taken == MODEL else whole
 
 
 def _learned(
@@ -380,7 +380,7 @@ def compared(losses: dict[str, Float64], k: tuple[int, ...]) -> list[Tried]:
     best = min(each, key=lambda name: float(each[name].mean()))
     tried = []
     for name, loss in each.items():
-        more = loss - each[best]
-        error = float(more.std() / np.sqrt(len(more)))
-        tried.append(Tried(name, float(loss.mean()), float(more.mean()), error, k[at[name]]))
+        excess = loss - each[best]
+        error = float(excess.std() / np.sqrt(len(excess)))
+        tried.append(Tried(name, float(loss.mean()), float(excess.mean()), error, k[at[name]]))
     return tried

@@ -332,14 +332,14 @@ def _add_chances(
             if code[i, p] != NONE:
                 place[code[i, p]] = p
         for rank in range(near.shape[1]):
-            known = 0.0
+            listed = 0.0
             for j in range(near.shape[2]):
                 value = np.float64(chance[i, rank, j])
-                known += value
+                listed += value
                 label = near[i, rank, j]
                 if label != NONE and place[label] != NONE:
                     average[i, place[label]] += weight[i, rank] * value
-            left[i, rank] = max(1.0 - known, 0.0)
+            left[i, rank] = max(1.0 - listed, 0.0)
         for p in range(code.shape[1]):
             if code[i, p] != NONE:
                 place[code[i, p]] = NONE
@@ -439,22 +439,22 @@ def _add_loss(
         for t in range(n_terms):
             z += own[i, t] * mean[t]
         rest = outside[i] * np.exp(min(z - top, 500.0))
-        total, likely = rest, rest * elsewhere[label[i]]
+        total, likelihood = rest, rest * elsewhere[label[i]]
         for p in range(width):
             if there[i, p]:
                 chance[p] = np.exp(chance[p] - top)
                 total += chance[p]
-                likely += chance[p] * matrix[slot[i, p], label[i]]
-        likely = max(likely / total, 1e-12)
-        value -= np.log(likely)
-        rest *= (1.0 - elsewhere[label[i]] / likely) / total
+                likelihood += chance[p] * matrix[slot[i, p], label[i]]
+        likelihood = max(likelihood / total, 1e-12)
+        value -= np.log(likelihood)
+        rest *= (1.0 - elsewhere[label[i]] / likelihood) / total
         for g in range(n_features):
             d_weight[g] += rest * floor[i, g]
         for t in range(n_terms):
             d_mean[t] += rest * own[i, t]
         for p in range(width):
             if there[i, p]:
-                slope = chance[p] / total * (1.0 - matrix[slot[i, p], label[i]] / likely)
+                slope = chance[p] / total * (1.0 - matrix[slot[i, p], label[i]] / likelihood)
                 for g in range(n_features):
                     d_weight[g] += slope * shared[i, p, g]
                 for t in range(n_terms):
@@ -504,14 +504,14 @@ def _joint(
     chances: Chances, votes: ClassVotes, noise: Correction, whose: Whose | None = None
 ) -> Chances:
     """Joint chances of the clean class and the row's own given label."""
-    row, known, code = np.arange(len(votes.own)), votes.own != NONE, np.maximum(votes.code, 0)
+    row, labeled, code = np.arange(len(votes.own)), votes.own != NONE, np.maximum(votes.code, 0)
     label = np.maximum(votes.code[row, np.maximum(votes.own, 0)], 0)
-    likely = noise.matrix[code, label[:, None]]
+    likelihood = noise.matrix[code, label[:, None]]
     if whose is not None:
-        likely = whose.likelihood(code, label, noise.matrix)
-    likely = np.where(known[:, None], likely, 1.0)
-    rest = chances.rest * np.where(known, noise.elsewhere[label], 1.0)
-    return Chances(chances.chance * likely, rest)
+        likelihood = whose.likelihood(code, label, noise.matrix)
+    likelihood = np.where(labeled[:, None], likelihood, 1.0)
+    rest = chances.rest * np.where(labeled, noise.elsewhere[label], 1.0)
+    return Chances(chances.chance * likelihood, rest)
 
 
 def _log_likelihood(

@@ -81,8 +81,8 @@ def believed(noise: Transition, given_counts: Integers) -> Float64:
     if not noise.class_support:
         return noise.matrix
     tempered, verdict = noise.matrix.copy(), np.array(noise.class_support)
-    known = np.select([verdict == "supported", verdict == "weak"], [2, 1], 0)
-    n_reasons = known + noise.apart + (np.diag(noise.matrix) >= noise.matrix.max(axis=1))
+    support = np.select([verdict == "supported", verdict == "weak"], [2, 1], 0)
+    n_reasons = support + noise.apart + (np.diag(noise.matrix) >= noise.matrix.max(axis=1))
     tempered[n_reasons < 2] = _symmetric(noise.matrix, given_counts)[n_reasons < 2]
     return tempered
 
@@ -116,10 +116,10 @@ def shrunk(matrix: Float64, doubt: Float64, unknown: Float64, apart: Bools) -> F
     c, other = len(matrix), ~np.eye(len(matrix), dtype=np.bool_)
     away, error = matrix - unknown, np.maximum(doubt, 1e-6) ** 2
     spread = float(np.maximum(away**2 - error, 0.0)[other].mean())
-    known = spread / (spread + error)
+    trust = spread / (spread + error)
     far = apart[:, None] & (away**2 > STANDS_OUT**2 * error)
-    known = np.maximum(known, np.where(far, 1.0 - error / np.maximum(away**2, error), 0.0))
-    mistaken = np.where(other, unknown + known * away, 0.0)
+    trust = np.maximum(trust, np.where(far, 1.0 - error / np.maximum(away**2, error), 0.0))
+    mistaken = np.where(other, unknown + trust * away, 0.0)
     mistaken /= np.maximum(1.0, mistaken.sum(axis=1, keepdims=True) / (1.0 - 1.0 / c))
     return np.asarray(mistaken + np.diag(1.0 - mistaken.sum(axis=1)))
 

@@ -223,5 +223,5 @@ def posterior(eta_corr: Floating, p0: float, p1: float, even: float | None = Non
     """
     least, middle = 0.5 * (1.0 - MOST_NOISE), threshold(p0, p1)
     even, least = (middle, 0.0) if even is None else (even, least)
-    known = [min(p0, even - least), even, max(1.0 - p1, even + least)]
-    return np.asarray(np.interp(eta_corr, known, [0.0, 0.5, 1.0]), dtype=np.float64)
+    knots = [min(p0, even - least), even, max(1.0 - p1, even + least)]
+    return np.asarray(np.interp(eta_corr, knots, [0.0, 0.5, 1.0]), dtype=np.float64)

@@ -89,8 +89,8 @@ def _order(x: Float32, params: NeighborParams, threads: Threads) -> Int64:
     """(row,) rows in spatial order. Where lists end among many rows at one distance, of which a
     builder takes those that come first, rows at one place are in the order of their lots."""
     x = of_unit_size(x)[0]
-    some = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
-    distance = distances_to_nearest(x, some, params.k + 1, threads)
+    sampled = np.linspace(0, len(x) - 1, _TRIED).astype(np.int64)
+    distance = distances_to_nearest(x, sampled, params.k + 1, threads)
     if (distance[:, -1] == distance[:, -2]).mean() < _TIED:
         return spatial_order(x, params.seed, threads)
     drawn = np.argsort(lots(np.arange(len(x))))

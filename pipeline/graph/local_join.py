@@ -111,12 +111,12 @@ def join_all(x: Float32, rows: Int64, lists: GrowingLists, threads: Threads = AL
 
     lists : lists of `rows`, in their order
     """
-    some = rows.astype(np.int32)
+    queries = rows.astype(np.int32)
 
     def join(a: int, b: int) -> None:
-        _join_all(x, some[a:b], lists.index[a:b], lists.far[a:b], lists.joined[a:b])
+        _join_all(x, queries[a:b], lists.index[a:b], lists.far[a:b], lists.joined[a:b])
 
-    threads.over(len(some), join, _QUERIES)
+    threads.over(len(queries), join, _QUERIES)
 
 
 def join_groups(
@@ -130,9 +130,9 @@ def join_groups(
     """Compare the rows of each group with the first `forward` neighbors of all rows of the group,
     and with up to `backward` rows that list them, as lists were before."""
     listed = np.ascontiguousarray(lists.index[:, :forward])
-    every = np.ones(len(listed), np.bool_)
+    all_rows = np.ones(len(listed), np.bool_)
     old = np.zeros_like(lists.joined)
-    source, target, start = _links_of(listed, old, listed.shape[1], every, threads)
+    source, target, start = _links_of(listed, old, listed.shape[1], all_rows, threads)
     listing, bits = np.full((len(listed), backward), ABSENT, np.int32), _piece_bits(len(listed))
 
     def fill(a: int, b: int) -> None:

@@ -189,10 +189,10 @@ def expect_rows(
         sure_sums[codes[top], level, 0] += 1.0
         sure_sums[codes[top], level, 1] += q[top]
         sure_sums[codes[top], level, 2] += q[top] * (1.0 - q[top])
-        known = np.int64(-1)
+        checked_label = np.int64(-1)
         for at in range(start[own[i]], start[own[i] + 1]):
             if annotator[at] < 0:
-                known = label[at]
+                checked_label = label[at]
         best = np.argmax(likelihood)
         consensus[i], certainty[i] = codes[best], likelihood[best]
         for a in range(n):
@@ -204,8 +204,8 @@ def expect_rows(
             n_annotations[i] += 1
             n_agreeing[i] += label[at] == codes[best]
             right[j, 0] += 1.0
-            if known >= 0:
-                checked[known, label[at]] += 1.0
+            if checked_label >= 0:
+                checked[checked_label, label[at]] += 1.0
             for a in range(n):
                 counts[j, codes[a], label[at]] += q[a]
                 if codes[a] == label[at]:

@@ -302,9 +302,9 @@ def one_of_each(
     """
     half, within = distance.shape[1] // 2, radius(neighbor[:, 0], label, distance)
     n_copies = (distance[:, 1 : half + 2] <= within).sum(axis=1)
-    some = np.flatnonzero(n_copies)
-    groups, disagree, away = _contrast(n_copies[some], _differing(label[some]))
-    if groups == 0 or (groups < FEWEST and 2 * len(some) < len(neighbor)):
+    copied = np.flatnonzero(n_copies)
+    groups, disagree, away = _contrast(n_copies[copied], _differing(label[copied]))
+    if groups == 0 or (groups < FEWEST and 2 * len(copied) < len(neighbor)):
         return None
     error = _standard_error(disagree, groups)
     opposed = disagree - SURELY * error > 1.0 - 1.0 / n_classes
@@ -314,38 +314,38 @@ def one_of_each(
     exact, shares = within == 0, np.unique(label[:, 0], return_counts=True)[1] / len(label)
     if not exact and away >= OF_CHANCE * (1.0 - shares @ shares):
         return None
-    near, copy = neighbor[some, 1 : half + 2], np.arange(half + 1) < n_copies[some, None]
+    near, copy = neighbor[copied, 1 : half + 2], np.arange(half + 1) < n_copies[copied, None]
     listed = np.sort(neighbor[:, 0])
     place = np.minimum(np.searchsorted(listed, near), len(neighbor) - 1)
-    earlier = (listed[place] == near) & copy & (near < neighbor[some, :1])
+    earlier = (listed[place] == near) & copy & (near < neighbor[copied, :1])
     first = n_copies <= half
-    first[some] &= ~earlier.any(axis=1)
+    first[copied] &= ~earlier.any(axis=1)
     anchor = np.flatnonzero(first)
     left_out = n_copies[anchor]
     width = distance.shape[1] - int(left_out.max(initial=0))
     column = 1 + left_out[:, None] + np.arange(width - 1)
     lists = _with_columns(neighbor[anchor], label[anchor], column)
     share = float(np.mean(1.0 / (1.0 + n_copies)))
-    one = OneEach(anchor, *lists, exact, share, disagree, error, away, within, opposed)
+    distinct = OneEach(anchor, *lists, exact, share, disagree, error, away, within, opposed)
     alike = opposed or disagree <= HARDLY * away  # few groups, and no rates to compare with
-    return one if one.enough or (exact and alike) else None
+    return distinct if distinct.enough or (exact and alike) else None
 
 
 def one_of_copies(x: Float32, y: Integers, threads: Threads = ALONE) -> Int64:
     """Rows of a sample (row, feature) but those that copy an earlier one, exactly or nearly, where
     copies share labels: a metric would be learned, and judged, by them. All rows where few would be
     left."""
-    every, width = np.arange(len(x)), min(LISTED, len(x) // 4)
-    some = every[:LISTS]
-    index, distance = nearest(x[some], x, width, exclude=some, threads=threads)
-    lists = np.column_stack([some, index])
-    one = one_of_each(lists, y[lists], np.pad(distance, ((0, 0), (1, 0))), int(y.max()) + 1)
-    if one is None or one.opposed or not one.alike:
-        return every
-    index, distance = nearest(x, x, width, exclude=every, threads=threads)
-    earlier = (index < every[:, None]) & Mates(near=one.near).among(every, index, distance)
+    rows, width = np.arange(len(x)), min(LISTED, len(x) // 4)
+    few = rows[:LISTS]
+    index, distance = nearest(x[few], x, width, exclude=few, threads=threads)
+    lists = np.column_stack([few, index])
+    distinct = one_of_each(lists, y[lists], np.pad(distance, ((0, 0), (1, 0))), int(y.max()) + 1)
+    if distinct is None or distinct.opposed or not distinct.alike:
+        return rows
+    index, distance = nearest(x, x, width, exclude=rows, threads=threads)
+    earlier = (index < rows[:, None]) & Mates(near=distinct.near).among(rows, index, distance)
     alone = np.flatnonzero(~earlier.any(axis=1))
-    return alone if len(alone) >= FEWEST_LEFT else every
+    return alone if len(alone) >= FEWEST_LEFT else rows
 
 
 def radius(row: Int64, label: Integers, distance: Floating) -> float:
@@ -360,19 +360,19 @@ def radius(row: Int64, label: Integers, distance: Floating) -> float:
         return 0.0
     few = np.argsort(row, kind="stable")[:: len(row) // LOOKED_AT + 1]
     near, differing = distance[few, 1 : half + 2], _differing(label[few])
-    there = near[np.isfinite(near) & (near > 0)]
+    positive = near[np.isfinite(near) & (near > 0)]
     best, likeliest = 0.0, -1.0
-    if not len(there):
+    if not len(positive):
         return likeliest
-    farthest = min(np.median(near[:, -1]), there.max())
-    for within in np.geomspace(there.min(), farthest, RADII, dtype=np.float32):
+    farthest = min(np.median(near[:, -1]), positive.max())
+    for within in np.geomspace(positive.min(), farthest, RADII, dtype=np.float32):
         m = (near <= within).sum(axis=1)
-        some = np.flatnonzero((m > 0) & (m <= half))
-        groups, *shares = _contrast(m[some], differing[some])
+        copied = np.flatnonzero((m > 0) & (m <= half))
+        groups, *shares = _contrast(m[copied], differing[copied])
         inside, beyond = ((share * groups + 0.5) / (groups + 1.0) for share in shares)
         if groups < FEWEST or inside >= beyond:
             continue
-        gain = len(some) * float(rel_entr([inside, 1.0 - inside], [beyond, 1.0 - beyond]).sum())
+        gain = len(copied) * float(rel_entr([inside, 1.0 - inside], [beyond, 1.0 - beyond]).sum())
         if gain > best:
             best, likeliest = gain, float(within)
     return likeliest

@@ -80,9 +80,9 @@ def blends(chance: Float64) -> bool:
 
     ``chance`` (anchor,) of the class.
     """
-    mine = chance >= 0.5
-    rare = np.count_nonzero(~mine) <= RARE * np.count_nonzero(mine)
-    return bool(rare or chance[~mine].sum() >= BLENDED * np.count_nonzero(mine))
+    own = chance >= 0.5
+    rare = np.count_nonzero(~own) <= RARE * np.count_nonzero(own)
+    return bool(rare or chance[~own].sum() >= BLENDED * np.count_nonzero(own))
 
 
 def clustering(wrong: Bools, core: Bools, near: Int64) -> tuple[float, float]:

@@ -149,7 +149,7 @@ def group_rates(
     )
     rates, drawn, weight = estimates(rows, wrong, certain, whole.error)
     tests = [differ(rates, certain, a) for a in range(n_classes)]
-    known = [test for test in tests if test is not None]
+    tested = [test for test in tests if test is not None]
     total = rates.rows.sum(axis=0)
     counts = np.stack(
         [table((group,), cells.rows, (n,)), table((group,), cells.suspect, (n,))], axis=1
@@ -162,7 +162,7 @@ def group_rates(
         column,
         sorted(groups, key=lambda group: (-group.wrong_shrunk, -group.rows, str(group.value))),
         int(counts[-1, 0]),
-        p_value(*np.sum(known, axis=0)) if known else None,
+        p_value(*np.sum(tested, axis=0)) if tested else None,
         [None if test is None else p_value(*test) for test in tests],
         [None if np.isnan(value) else float(value) for value in drawn],
         [None if np.isnan(value) else float(value) for value in weight],
@@ -186,45 +186,45 @@ def _support(half: float, gap: float, rows: float, whole: Support) -> Support:
 
 
 def _group(
-    value: ClassName, counts: Int64, of: Rates, total: Float64, certain: Certain, whole: Whole
+    value: ClassName, counts: Int64, rates: Rates, total: Float64, certain: Certain, whole: Whole
 ) -> Group:
     """One group, its classes by rows.
 
     counts : rows and suspects
-    of : (class,) each, its rates; `total` the nearly certain rows of all groups
+    rates : (class,) each; `total` the nearly certain rows of all groups
     """
     gap = certain.right - certain.other
-    half = (of.high - of.low) / 2.0
-    there = np.flatnonzero(of.rows > 0)
-    order = there[np.argsort(-of.rows[there], kind="stable")][:LISTED]
+    half = (rates.high - rates.low) / 2.0
+    classes = np.flatnonzero(rates.rows > 0)
+    order = classes[np.argsort(-rates.rows[classes], kind="stable")][:LISTED]
     listed = [
         GroupRate(
             whole.classes[a],
-            int(of.rows[a]),
-            int(of.wrong[a]),
-            float(of.estimate[a]),
-            (float(of.low[a]), float(of.high[a])),
-            float(of.shrunk[a]),
-            _support(float(half[a]), float(gap[a]), float(of.rows[a]), whole.most([a])),
+            int(rates.rows[a]),
+            int(rates.wrong[a]),
+            float(rates.estimate[a]),
+            (float(rates.low[a]), float(rates.high[a])),
+            float(rates.shrunk[a]),
+            _support(float(half[a]), float(gap[a]), float(rates.rows[a]), whole.most([a])),
         )
         for a in order.tolist()
     ]
     # Clean shares of its classes, if its rows are as often nearly certain as the whole's.
-    share = whole.prior[there] * of.rows[there] / total[there]
+    share = whole.prior[classes] * rates.rows[classes] / total[classes]
     share /= max(float(share.sum()), 1e-12)
-    mean, drawn = (float(share @ column[there]) for column in (of.estimate, of.shrunk))
+    mean, drawn = (float(share @ column[classes]) for column in (rates.estimate, rates.shrunk))
     below, above = (
-        float(np.linalg.norm(share * (end[there] - of.estimate[there])))
-        for end in (of.low, of.high)
+        float(np.linalg.norm(share * (end[classes] - rates.estimate[classes])))
+        for end in (rates.low, rates.high)
     )
-    most = whole.most(there.tolist())
+    most = whole.most(classes.tolist())
     return Group(
         value,
         int(counts[0]),
         int(counts[1]),
         mean,
-        (max(0.0, mean - below), min(1.0, mean + above)) if len(there) else (0.0, 1.0),
+        (max(0.0, mean - below), min(1.0, mean + above)) if len(classes) else (0.0, 1.0),
         drawn,
-        _support((above + below) / 2.0, float(share @ gap[there]), float(of.rows.sum()), most),
+        _support((above + below) / 2.0, float(share @ gap[classes]), float(rates.rows.sum()), most),
         listed,
     )

@@ -201,8 +201,8 @@ def _counted_once(
     if distinct.every is None:
         counted = _one_each(distinct, n_rows, n_classes, x, threads)
         return counted if distinct.copied(_differ(counted, at_least=True)) else None
-    every = transition_matrix(*distinct.every, n_rows, n_classes, coverage=1, threads=threads)
-    is_copied = distinct.copied(_differ(every, at_least=False))
+    of_all = transition_matrix(*distinct.every, n_rows, n_classes, coverage=1, threads=threads)
+    is_copied = distinct.copied(_differ(of_all, at_least=False))
     return _one_each(distinct, n_rows, n_classes, x, threads) if is_copied else None
 
 
@@ -270,8 +270,8 @@ def _coinciding(fitted: Float64, shared: Float64) -> Float64:
     others = np.where(np.eye(len(fitted), dtype=bool), np.inf, fitted)
     third = np.sort(others, axis=1)[:, (len(fitted) - 3) // 2, None]
     beyond = np.where(np.isfinite(others), fitted - third, 0.0)
-    both = np.minimum(beyond, beyond.T) > MUTUAL
-    return np.where(both & (np.maximum(shared, shared.T) > MEETING), beyond, 0.0)
+    exchanged = np.minimum(beyond, beyond.T) > MUTUAL
+    return np.where(exchanged & (np.maximum(shared, shared.T) > MEETING), beyond, 0.0)
 
 
 def _mingled(
@@ -397,8 +397,8 @@ def _judge(
         high[at, at] = max(high[at, at], 1.0 - test.span[0])
     for at in {*varying, *np.flatnonzero(coinciding.any(axis=1)).tolist()}:
         verdicts[at] = worst([verdicts[at], "weak"])
-    known = np.array(verdicts)
-    believed = (known == "supported") | ((known == "weak") & _apart(fitted, impurity))
+    support = np.array(verdicts)
+    believed = (support == "supported") | ((support == "weak") & _apart(fitted, impurity))
     doubt = _doubt(fitted, half, hidden, rows, believed)
 
     def of_all(values: Float64, others: npt.ArrayLike) -> Float64:

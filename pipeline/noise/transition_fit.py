@@ -97,14 +97,14 @@ def fit(
     """
     kind = kind_of_sums(len(label), c)
     share, counts = held_out_classes(neighbor, label, c, n_rows, coverage, kind)
-    every = np.arange(c)
+    classes = np.arange(c)
     near = int(_sizes_at(np.full(1, n_rows / c), len(share))[0])
     first = first_matrix(share, counts, n_rows)
     anchors = Anchors(pieces_of(share, counts), counts, first, near, threads)
     del share  # of many classes the largest array there is
-    best, rich = _without_lost(anchors, every), ~(are_mixtures(first, every) & shown(counts))
+    best, rich = _without_lost(anchors, classes), ~(are_mixtures(first, classes) & shown(counts))
     if 2 <= rich.sum() < c:  # the others may have taken the rows of some
-        fits = best, _without_lost(anchors, every[rich])
+        fits = best, _without_lost(anchors, classes[rich])
         best = max(fits, key=lambda fit: fit.log_likelihood(counts) - WORTH * len(fit.true))
     true = commonest(best.matrix, best.true)
     matrix, chances = np.eye(c), np.zeros((len(counts), c))
@@ -355,11 +355,11 @@ def loss(
     t, share = len(true), pieces[0].share
     of_matrix, mixing, weight, bias = _split(free, (t, len(target)), len(share))
     matrix = softmax(of_matrix, axis=1)
-    by = [values.astype(share.dtype) for values in (matrix, mixing, weight, bias)]
+    parameters = [values.astype(share.dtype) for values in (matrix, mixing, weight, bias)]
     sums: list[list[Float64]] = [[] for _ in pieces]
 
     def do(one: int, _: int) -> None:
-        sums[one] = _summed(pieces[one], *by)
+        sums[one] = _summed(pieces[one], *parameters)
 
     threads.over(len(pieces), do, piece=1)
     value, d_matrix, d_mixing, d_weight, d_bias = (

@@ -46,8 +46,8 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
     elif params.builder == "exact":
-        every = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.sizes)
-        do = partial(anchored_part if every else exact_part, params.k)
+        all_are_anchors = array(job.run.group("anchors"), "row").shape[0] == sum(blocks.sizes)
+        do = partial(anchored_part if all_are_anchors else exact_part, params.k)
     region = read_array(job.run.group("partition"), "region")
     members: list[list[int]] = [np.flatnonzero(region == r).tolist() for r in range(cut.n_regions)]
     rows = [sum(blocks.sizes[b] for b in of) for of in members]
@@ -75,17 +75,17 @@ def region_part(
     threads of this process. Each is sent to the block that its row is at home in; or, without an
     exchange to send through, written as it is."""
     numbers, copied = part.args
-    every, rows, away = _region(run, numbers, copied, params.k, threads)
+    region, rows, away = _region(run, numbers, copied, params.k, threads)
     clock = time.process_time if threads.number > 1 else time.perf_counter
     start = clock()
-    index, distance, _ = build_lists(every.pop("x"), params, threads)
+    index, distance, _ = build_lists(region.pop("x"), params, threads)
     seconds = clock() - start
     written: dict[str, list[str]] = {}
     sent: dict[str, Sent] = {}
 
     def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
-        lists = block_lists(every, index[own], distance[own])
-        columns = of_owners(every["row"][own], lists)
+        lists = block_lists(region, index[own], distance[own])
+        columns = of_owners(region["row"][own], lists)
         sent[name] = to.send(name, home, n_blocks, columns)
         written[name] = [to.key(name)]
 
@@ -94,8 +94,8 @@ def region_part(
         name = block_name(number)
         if to is not None:
             return send(to, name, own, np.full(own.stop - own.start, number, np.int32))
-        lists = block_lists(every, index[own], distance[own])
-        home = {column: values[own] for column, values in every.items()}
+        lists = block_lists(region, index[own], distance[own])
+        home = {column: values[own] for column, values in region.items()}
         written[name] = _write(run, number, home, lists)
 
     threads.over(len(rows), deliver, piece=1)
@@ -127,16 +127,16 @@ def _region(
             away = {n: np.concatenate([a, more[n][fresh]]) for n, a in away.items()}
     rows = list(starmap(slice, pairwise(ends)))
     n_rows = ends[-1] + len(away["row"])
-    every: Arrays = {n: np.empty((n_rows, *a.shape[1:]), a.dtype) for n, a in like.items()}
+    columns: Arrays = {n: np.empty((n_rows, *a.shape[1:]), a.dtype) for n, a in like.items()}
 
     def read(place: int, _: int) -> None:
-        for name, column in every.items():
+        for name, column in columns.items():
             column[rows[place]] = read_array(blocks[place], name)
 
     threads.over(len(blocks), read, piece=1)
-    for name, column in every.items():
+    for name, column in columns.items():
         column[ends[-1] :] = away[name]
-    return every, rows, away["home"]
+    return columns, rows, away["home"]
 
 
 def _write(run: Run, number: int, home: Arrays, lists: Neighbors) -> list[str]:
@@ -186,8 +186,8 @@ def block_lists(block: Arrays, index: Int64, distance: AnyArray) -> Neighbors:
 def in_reach(run: Run, number: int, centroid: Float32, x: Float32, bound: Float32) -> Int64:
     """Which of the rows x may have a neighbor within their bound among those at home in a block."""
     radius = float(run.group(f"blocks/{number:05d}").attrs["radius"])  # type: ignore[arg-type]
-    every = np.arange(len(x))
-    to_center = pair_distance(x, centroid[number][None], every, np.zeros_like(every))
+    place = np.arange(len(x))
+    to_center = pair_distance(x, centroid[number][None], place, np.zeros_like(place))
     return np.flatnonzero(to_center * (1 - 1e-6) - radius * (1 + 1e-6) <= bound)
 
 

@@ -249,8 +249,8 @@ def block_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
         order = np.argsort(columns["row"])
         columns = {name: value[order] for name, value in columns.items()}
     center = read_array(run.group("partition"), "centroid")[number]
-    every = np.arange(len(columns["row"]))
-    reach = pair_distance(columns["x"], center[None], every, np.zeros_like(every))
+    place = np.arange(len(columns["row"]))
+    reach = pair_distance(columns["x"], center[None], place, np.zeros_like(place))
     radius = float(reach.max(initial=0.0))
     about = {"block": number, "radius": radius}
-    return Output(run.write(f"blocks/{number:05d}", "blocks", columns, about), len(every))
+    return Output(run.write(f"blocks/{number:05d}", "blocks", columns, about), len(place))
