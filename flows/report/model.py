@@ -47,8 +47,8 @@ def predicted(scored: Scoring | ScoredFile) -> str:
     """How many rows are predicted each class, in words, of the commonest three."""
     classes, rows = scored.classes, scored.n_predicted
     order = sorted(range(len(rows)), key=lambda code: (-rows[code], code))[:3]
-    some = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
-    return f"{some}, …" if len(rows) > len(order) else some
+    commonest = ", ".join(f"{rows[code]:,} predicted {classes[code]!r}" for code in order)
+    return f"{commonest}, …" if len(rows) > len(order) else commonest
 
 
 def where(*cases: tuple[object, str]) -> list[str]:

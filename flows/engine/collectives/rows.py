@@ -182,9 +182,9 @@ def _answers(rows: slice, requests: Inbox, facts: Facts) -> tuple[Integers, Arra
     if not facts.others:
         at = row - rows.start
         return asker, {"row": row, **{name: c[at] for name, c in facts.columns.items()}}
-    known = facts.others["row"]
-    first = np.searchsorted(known, row)
-    item, owner = ragged(first, np.searchsorted(known, row, "right") - first)
+    item_row = facts.others["row"]
+    first = np.searchsorted(item_row, row)
+    item, owner = ragged(first, np.searchsorted(item_row, row, "right") - first)
     return asker[owner], {name: column[item] for name, column in facts.others.items()}
 
 

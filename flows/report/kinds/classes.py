@@ -95,8 +95,8 @@ class ClassReport(Training):
         group = run.group("transition")
         matrix, low, high = (read_array(group, name) for name in ("matrix", "low", "high"))
         names, given = ingested.label_values or [], np.asarray(ingested.class_counts)
-        known = np.array([support != "unsupported" for support in fitted.class_support])
-        size = np.where(known, ingested.n_rows * np.asarray(fitted.prior), given)
+        has_support = np.array([support != "unsupported" for support in fitted.class_support])
+        size = np.where(has_support, ingested.n_rows * np.asarray(fitted.prior), given)
         rows = size[:, None] * matrix
         np.fill_diagonal(rows, 0.0)
         surely = np.where(low > 0.0, rows, 0.0)
@@ -107,7 +107,8 @@ class ClassReport(Training):
             **fields_of(fitted, "k", "k_curve", "support", "reason", "class_support"),
             **fields_of(fitted, "decision", "worth", "regions"),
             clean_prior=[
-                share if sure else None for share, sure in zip(fitted.prior, known, strict=True)
+                share if sure else None
+                for share, sure in zip(fitted.prior, has_support, strict=True)
             ],
             **by_class(matrix, low, high),
             noise="crossfit",

@@ -92,9 +92,9 @@ class TrainReport(Training):
         rates, class_counts = estimated.rates, ingested.class_counts or []
         matrix = of_rates(rates)
         assert matrix.interval is not None
-        by = estimated.decision_rule if rates.doubtful else rates
+        trusted = estimated.decision_rule if rates.doubtful else rates
         given = float(counts_as_given(run, class_counts)[1] / sum(class_counts))
-        prior = clean_shares(by.p0, by.p1, given)
+        prior = clean_shares(trusted.p0, trusted.p1, given)
         reason = f"{rates.reason} {ALIKE}" if rates.alike(given) >= 0.5 else rates.reason
         return cls(
             **common,

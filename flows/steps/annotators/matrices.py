@@ -73,11 +73,11 @@ def annotations_in(at: SourceRows, n_classes: int) -> Facts:
     row, annotator, label, n_unused = _annotations(at)
     start = np.searchsorted(row, np.arange(rows.start, rows.stop + 1))
     agreement = Agreement.of(start, label, n_classes)
-    known = np.concatenate([row, sure + rows.start])
-    order = np.argsort(known, kind="stable")
-    who = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])
-    what = np.concatenate([label, at.read("y")[sure].astype(np.int32)])
-    columns = {"row": known[order], "annotator": who[order], "label": what[order]}
+    rows_of_all = np.concatenate([row, sure + rows.start])
+    order = np.argsort(rows_of_all, kind="stable")
+    annotators = np.concatenate([annotator, np.full(len(sure), CERTAIN, np.int32)])
+    labels = np.concatenate([label, at.read("y")[sure].astype(np.int32)])
+    columns = {"row": rows_of_all[order], "annotator": annotators[order], "label": labels[order]}
     about: dict[str, Any] = at.pool.run.group(at.pool.path).attrs.asdict()
     drawn = pair_counts(start, annotator, label, len(about["annotator_values"]))
     return Facts(others=columns, drawn=drawn, left=Annotated(agreement, len(row), n_unused))

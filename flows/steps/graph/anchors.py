@@ -90,9 +90,9 @@ def sampled(run: Run, sample: str, row: Int64) -> Float32:
     """(row, feature) unscaled features of rows that are in a sample of the pool, which is read up
     to the last of them."""
     group = run.group(f"samples/{sample}")
-    known = read_array(group, "row")
-    order = np.argsort(known)
-    place = order[np.searchsorted(known[order], row)]
+    listed = read_array(group, "row")
+    order = np.argsort(listed)
+    place = order[np.searchsorted(listed[order], row)]
     return read_array(group, "x", slice(0, int(place.max(initial=-1)) + 1))[place]
 
 
@@ -265,8 +265,8 @@ def find_pairs(job: Job, pool: Pool, scaling: Scaling, k: int) -> Pairs:
     wanted = np.unique(np.concatenate([row, neighbor[chosen[anchor], 0]]))
     parts = pool.parts()
     places = np.searchsorted(wanted, [rows.start for rows in parts] + [pool.n_rows])
-    some = by_rows(wanted[a:b].tolist() for a, b in pairwise(places))
-    records = job.parts("pairs", pair_part, [part for part in some if part.args])
+    parts_wanted = by_rows(wanted[a:b].tolist() for a, b in pairwise(places))
+    records = job.parts("pairs", pair_part, [part for part in parts_wanted if part.args])
     pieces = [read_group(job.run.scratch, f"pairs/{record.part}") for record in records]
     at = np.concatenate([part["row"] for part in pieces])
     x = scaling.apply(np.concatenate([part["x"] for part in pieces]))

@@ -115,7 +115,7 @@ def audit_part(run: Run, part: Part[int], list_length: int) -> Output:
     group = run.group(f"graph/{part.args:05d}")
     anchors = run.group("anchors")
     row, anchor = read_array(group, "row"), read_array(anchors, "row")
-    _, here, which = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
+    _, here, anchor_place = np.intersect1d(row, anchor, assume_unique=True, return_indices=True)
     listed = read_array(group, "distance")[here]
-    exact = np.asarray(array(anchors, "distance").oindex[which, slice(1, list_length + 1)])
+    exact = np.asarray(array(anchors, "distance").oindex[anchor_place, slice(1, list_length + 1)])
     return Output([], Audited(row_recall(listed, exact).tolist() if len(here) else []))

@@ -33,10 +33,10 @@ def ids_of(run: Run, rows: Int64) -> list[str | None]:
 def source_rows(run: Run, rows: Int64) -> Int64:
     """The rows of the source that rows of a pool are, of any shape; negative ones stay. They differ
     where rows of the source were left out."""
-    some, back = np.unique(rows, return_inverse=True)
-    there = some >= 0
-    some[there] = pick(run, "pool", "row", some[there])
-    return some[back].reshape(rows.shape)
+    distinct, back = np.unique(rows, return_inverse=True)
+    there = distinct >= 0
+    distinct[there] = pick(run, "pool", "row", distinct[there])
+    return distinct[back].reshape(rows.shape)
 
 
 def places(pool: Pool, rows: Int64) -> dict[int, int]:

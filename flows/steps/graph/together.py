@@ -24,8 +24,8 @@ hashes."""
 
 def groups_of_rows(run: Run, rows: Int64) -> Int64:
     """Numbers of the groups of rows of a pool, of any shape; -1 of rows that are alone."""
-    some, back = np.unique(rows, return_inverse=True)
-    return np.asarray(pick(run, "pool", "together", some)[back].reshape(rows.shape))
+    distinct, back = np.unique(rows, return_inverse=True)
+    return np.asarray(pick(run, "pool", "together", distinct)[back].reshape(rows.shape))
 
 
 def count_groups(pool: Pool, column: str) -> int:
@@ -70,7 +70,7 @@ def mark_part(run: Run, part: Part[tuple[int, Inbox]]) -> Output:
     row, neighbor = (read_array(graph, name) for name in ("row", "neighbor"))
     alike = np.zeros(neighbor.shape, np.bool_)
     if len(row):
-        known = Replies(inbox)
-        group = np.append(known.columns["together"], -1)
-        alike = of_one_value(group[known.places(row)], group[known.places(neighbor)])
+        replies = Replies(inbox)
+        group = np.append(replies.columns["together"], -1)
+        alike = of_one_value(group[replies.places(row)], group[replies.places(neighbor)])
     return Output(run.write(f"mates/{number:05d}", "mates", {"mate": alike}))

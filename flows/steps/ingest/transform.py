@@ -292,7 +292,7 @@ def learn_part(
         logits /= np.float32(spread)
     x, weigh = _without(scaling, columns, x.shape[1]).apply(x), not embedded
     alone = one_of_copies(x, y, threads)
-    chosen, by = choose_metric(
+    chosen, learned = choose_metric(
         *(x[alone], y[alone], seed, wanted),
         angles=angles,
         weigh=weigh,
@@ -300,11 +300,13 @@ def learn_part(
         n_rows=n_rows,
         threads=threads,
     )
-    metric = Metric(chosen, Scaling(by.offset, by.factor, by.directions), "", columns, spread)
-    if not isinstance(by, Modeled) or by.forests is None:
+    metric = Metric(
+        chosen, Scaling(learned.offset, learned.factor, learned.directions), "", columns, spread
+    )
+    if not isinstance(learned, Modeled) or learned.forests is None:
         return Output([], metric)
-    written = keep_forests(run, METRIC, by.forests)
-    return Output(written, replace(metric, digest=by.forests.digest))
+    written = keep_forests(run, METRIC, learned.forests)
+    return Output(written, replace(metric, digest=learned.forests.digest))
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:

@@ -119,11 +119,9 @@ def find_groups(
         whole = replace(whole, apart=apart(near[:, 0], near[:, 1:]))
         row = read_array(run.group("samples/partition"), "row", slice(0, SAMPLED))
         given = as_given(run, row, pick(run, pool.path, "y", row))
-        whose, likely = (
-            pick(run, pool.path, "group", row),
-            pick(run, "labels", "predicted_label", row),
-        )
-        meanings = other_meanings(whose, given, likely)
+        groups = pick(run, pool.path, "group", row)
+        likely = pick(run, "labels", "predicted_label", row)
+        meanings = other_meanings(groups, given, likely)
         return Output([], group_rates(cells, layout, whole, column, values, meanings))
 
     return job.result("groups", estimate, Groups)

@@ -62,8 +62,8 @@ class TwoClassRule(ScoringRule):
             clean, predicted = self.rule.posterior(eta, self.k), self.rule.predict(eta)
         else:
             training, trees = score.model.run, self.weighed.trees
-            says = heard(trees, training, tree_odds, score.features, are_new=True)
-            clean = self.weighed.chance(near, says)
+            odds = heard(trees, training, tree_odds, score.features, are_new=True)
+            clean = self.weighed.chance(near, odds)
             predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
             "eta_corr": eta.astype(np.float32),

@@ -103,8 +103,8 @@ def towards(own: Float32, x: Float32, near: Int32, distance: Float32, alpha: flo
     moved = np.empty_like(own)
     step = max(1, PORTION_BYTES // (8 * near.shape[1] * own.shape[1]))
     for start in range(0, len(own), step):
-        some = slice(start, start + step)
-        moved[some] = smoothed(own[some], x, near[some], distance[some], alpha)
+        rows = slice(start, start + step)
+        moved[rows] = smoothed(own[rows], x, near[rows], distance[rows], alpha)
     return moved
 
 
