@@ -37,12 +37,12 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
     Where no row has a copy in another region, lists are complete as they are found and stay there.
     """
     cut, n_blocks = blocks.cut, len(blocks.sizes)
-    to = None if cut.halo.copies == 1 else Exchange(job.run.location, blocks.name("lists"))
+    exchange = None if cut.halo.copies == 1 else Exchange(job.run.location, blocks.name("lists"))
     threads, at_once = ALONE, None
     if cut.wide:
         machine = job.machine()
         threads, at_once = Threads(machine.threads), machine.number
-    do: Do[Region] = partial(region_part, params, n_blocks, to, threads)
+    do: Do[Region] = partial(region_part, params, n_blocks, exchange, threads)
     if params.builder == "pynndescent":
         job.reporter.say("pynndescent's kernels compile in each worker first: about a minute")
     elif params.builder == "exact":
@@ -50,15 +50,15 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
         do = partial(anchored_part if all_are_anchors else exact_part, params.k)
     region = read_array(job.run.group("partition"), "region")
     members: list[list[int]] = [np.flatnonzero(region == r).tolist() for r in range(cut.n_regions)]
-    rows = [sum(blocks.sizes[b] for b in of) for of in members]
+    rows = [sum(blocks.sizes[b] for b in numbers) for numbers in members]
     largest_first = sorted(range(cut.n_regions), key=lambda r: (-rows[r], r))
     regions = [Part(f"region-{r:05d}", (members[r], blocks.copied[r])) for r in largest_first]
     records = job.parts(blocks.name(NEIGHBORS), do, regions, at_once)
-    if to is None:
+    if exchange is None:
         return
     built = [result_of(record, dict[str, Sent]) for record in records]
     sent = {run: counts for one in built for run, counts in one.items()}
-    parts = by_block(enumerate(inboxes(to, sent, n_blocks)))
+    parts = by_block(enumerate(inboxes(exchange, sent, n_blocks)))
     join = partial(graph_part, list_length=params.k)
     job.parts(blocks.name(GRAPH), join, [parts[b] for b in blocks.largest_first()])
 
@@ -66,7 +66,7 @@ def build_graph(job: Job, blocks: Blocks, params: NeighborParams) -> None:
 def region_part(
     params: NeighborParams,
     n_blocks: int,
-    to: Exchange | None,
+    exchange: Exchange | None,
     threads: Threads,
     run: Run,
     part: Part[Region],
@@ -83,24 +83,25 @@ def region_part(
     written: dict[str, list[str]] = {}
     sent: dict[str, Sent] = {}
 
-    def send(to: Exchange, name: str, own: slice, home: Int32) -> None:
-        lists = block_lists(region, index[own], distance[own])
-        columns = of_owners(region["row"][own], lists)
-        sent[name] = to.send(name, home, n_blocks, columns)
-        written[name] = [to.key(name)]
+    def lists_of(own: slice) -> Neighbors:
+        return block_lists(region, index[own], distance[own])
+
+    def send(exchange: Exchange, name: str, own: slice, home: Int32) -> None:
+        columns = of_owners(region["row"][own], lists_of(own))
+        sent[name] = exchange.send(name, home, n_blocks, columns)
+        written[name] = [exchange.key(name)]
 
     def deliver(place: int, _: int) -> None:
         number, own = numbers[place], rows[place]
         name = block_name(number)
-        if to is not None:
-            return send(to, name, own, np.full(own.stop - own.start, number, np.int32))
-        lists = block_lists(region, index[own], distance[own])
+        if exchange is not None:
+            return send(exchange, name, own, np.full(own.stop - own.start, number, np.int32))
         home = {column: values[own] for column, values in region.items()}
-        written[name] = _write(run, number, home, lists)
+        written[name] = _write(run, number, home, lists_of(own))
 
     threads.over(len(rows), deliver, piece=1)
-    if to is not None and len(away):
-        send(to, part.name, slice(rows[-1].stop, None), away)
+    if exchange is not None and len(away):
+        send(exchange, part.name, slice(rows[-1].stop, None), away)
     keys = [key for name in sorted(written) for key in written[name]]
     return Output(keys, dict(sorted(sent.items())), seconds)
 

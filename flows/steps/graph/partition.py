@@ -196,8 +196,8 @@ def choose_partition(
             cut = choose_cut(bounded or choices, wanted.target_recall, attempt)
         columns = {"centroid": cut.centroid, "region": cut.region}
         written = run.write("partition", "partition", columns)
-        of = len(cut.centroid), int(cut.region.max()) + 1
-        chosen = CutChosen(*of, cut.halo, cut.ceiling, wide=bool(regions))
+        n_blocks, n_regions = len(cut.centroid), int(cut.region.max()) + 1
+        chosen = CutChosen(n_blocks, n_regions, cut.halo, cut.ceiling, wide=bool(regions))
         return Output(written, chosen)
 
     return job.result(of_attempt(PARTITION, attempt), choose, CutChosen)
