@@ -150,8 +150,8 @@ class OneEach:
         return "supported" if self.exact else "weak"
 
     def copied(self, expected: float) -> bool:
-        """Whether rows of a group have their labels from each other; ``expected`` is the chance, by
-        the rates of distinct rows, that two labels of one clean class differ."""
+        """Whether labels in groups are not each row's own; ``expected`` is the chance, by the rates
+        of distinct rows, that two labels of one clean class differ."""
         surely = self.disagree + SURELY * self.error < 0.5 * expected
         return not self.enough or self.opposed or self.alike or surely
 

@@ -86,7 +86,7 @@ class Transition:
     """(class, class) standard errors of the entries, as overlap may pass for mistakes and mistakes
     for overlap, 1 where nothing is known; None likewise."""
     errors: Float64 | None = None
-    """(class,) those of the diagonal if mistakes depend on the class alone; None: by intervals."""
+    """(class,) errors of the diagonal if mistakes depend on the class alone; None: by intervals."""
 
     @property
     def apart(self) -> Bools:
