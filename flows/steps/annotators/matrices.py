@@ -48,6 +48,13 @@ from storage.runs.run import Run
 
 WANTED = Asks(own=True, ranks=NEAR)
 """The rows whose annotations a block wants."""
+SKILLS, GROUP = "annotator-skills", "annotators"
+TABLE = "consensus.parquet"
+GIVES = {"consensus": "i2", "certainty": "f4", "n_annotations": "i4", "n_agreeing": "i4"}
+LOOKED_AT = 20
+"""Rows to look at first that a report lists."""
+PORTION = 1 << 16
+"""Rows that are judged together."""
 
 
 @dataclass(frozen=True)
@@ -94,15 +101,6 @@ def _annotations(at: SourceRows) -> tuple[Int64, Int32, Int32, int]:
     used = label >= 0
     annotator = whole["annotator"][used].astype(np.int32)
     return whole["row"][used], annotator, label[used], int((~used).sum())
-
-
-SKILLS, GROUP = "annotator-skills", "annotators"
-TABLE = "consensus.parquet"
-GIVES = {"consensus": "i2", "certainty": "f4", "n_annotations": "i4", "n_agreeing": "i4"}
-LOOKED_AT = 20
-"""Rows to look at first that a report lists."""
-PORTION = 1 << 16
-"""Rows that are judged together."""
 
 
 @dataclass(frozen=True)

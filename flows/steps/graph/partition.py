@@ -38,20 +38,6 @@ NEIGHBORS = "neighbors"
 GRAPH = "graph"
 AUDIT = "audit"
 WIDENED = "widened"
-
-
-def of_attempt(step: str, attempt: int) -> str:
-    """A step of one attempt at the graph: `audit`, then `audit-1`."""
-    return f"{step}-{attempt}" if attempt else step
-
-
-def last_attempt(step: str, steps: Iterable[str]) -> str | None:
-    """The step's name in the last attempt that has records; None where none has."""
-    tries = [name for name in steps if name == step or name.startswith(f"{step}-")]
-    numbered = [name for name in tries if name == step or name[len(step) + 1 :].isdigit()]
-    return max(numbered, key=lambda name: (len(name), name), default=None)
-
-
 EXACT_BLOCK_ROWS = 50_000
 DIVIDED, SHARED_OUT = 8, 16
 """Blocks, if memory permits: of a pool that is one region, where they only divide the passes after
@@ -65,6 +51,18 @@ _MORE = (1.0, 1.25, 1.5, 2.0, 3.0)
 _REGION_ROWS = 100_000
 """Rows of a region below which dividing it among machines does not pay."""
 _NEIGHBOR_BYTES = 12
+
+
+def of_attempt(step: str, attempt: int) -> str:
+    """A step of one attempt at the graph: `audit`, then `audit-1`."""
+    return f"{step}-{attempt}" if attempt else step
+
+
+def last_attempt(step: str, steps: Iterable[str]) -> str | None:
+    """The step's name in the last attempt that has records; None where none has."""
+    tries = [name for name in steps if name == step or name.startswith(f"{step}-")]
+    numbered = [name for name in tries if name == step or name[len(step) + 1 :].isdigit()]
+    return max(numbered, key=lambda name: (len(name), name), default=None)
 
 
 @dataclass(frozen=True)

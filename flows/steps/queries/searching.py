@@ -50,6 +50,10 @@ _QUERIES_TO_AUDITED = 250
 """Exact search of all blocks costs about as much as 25 walks (measured): a tenth of the time."""
 _BOUND_ROWS = 1 << 15
 """Rows of the training's sample from which the reach of exact lists is bounded."""
+BATCH_ROWS = 1 << 17
+"""Queries that one part searches, at most."""
+BATCH_BYTES = 256 << 20
+"""Features of these queries, at most."""
 
 
 Scores = tuple[Arrays, Decided | None]
@@ -263,12 +267,6 @@ def want_part(run: Run, part: Part[tuple[int, slice, Lists]], pool: Pool, neares
     out = Outbox(run.location, "wanted", part.name)
     out.ask(number, pool, distinct(near))
     return out.output()
-
-
-BATCH_ROWS = 1 << 17
-"""Queries that one part searches, at most."""
-BATCH_BYTES = 256 << 20
-"""Features of these queries, at most."""
 
 
 @dataclass(frozen=True)

@@ -39,6 +39,10 @@ from storage.runs.run import Run
 CANDIDATES = "candidates"
 """Name of a step."""
 MOST_PAIRS = 50
+CHOICE_ROWS = 20_000
+"""Rows on which c1 and T are chosen."""
+GIVES = {"predicted_label": "i2", "disambiguated_label": "i2", "in_candidates": "?"}
+GIVES |= {"n_neighbors": "i4", "n_labels": "i4", "label_quality": "f4"}
 
 
 @dataclass(frozen=True)
@@ -143,12 +147,6 @@ def read_candidates(pool: Pool, rows: slice) -> Masks:
     """(row, word) uint64 candidate sets of some rows of a pool, by final codes."""
     codes: list[int] = pool.run.group(pool.path).attrs["candidate_codes"]  # type: ignore[assignment]
     return reordered(pool.read("candidates", rows), np.array(codes, np.int64))
-
-
-CHOICE_ROWS = 20_000
-"""Rows on which c1 and T are chosen."""
-GIVES = {"predicted_label": "i2", "disambiguated_label": "i2", "in_candidates": "?"}
-GIVES |= {"n_neighbors": "i4", "n_labels": "i4", "label_quality": "f4"}
 
 
 @dataclass(frozen=True)
