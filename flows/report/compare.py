@@ -27,6 +27,20 @@ CHUNK_ROWS = 1 << 18
 
 Pair = tuple[Any, Any]
 """A value before and after."""
+NUMBERS = {
+    "n_rows": "rows",
+    "n_features": "features",
+    "k": "k",
+    "threshold": "threshold",
+    "n_label_issues": "labels suspected wrong",
+    "recall": "recall of neighbors",
+    "support": "support of the rates",
+}
+"""Fields of a report that are compared → their names."""
+MOST_CLASSES = 100
+"""Classes whose drift is shown."""
+SHOWN = 20
+"""Differences of one kind that the text lists."""
 
 
 @dataclass(frozen=True)
@@ -117,22 +131,6 @@ def _largest(runs: tuple[Run, Run], rows: Int64) -> list[dict[str, Any]]:
     ]
     every = zip(rows.tolist(), *columns, strict=True)
     return [dict(zip(("row", *COLUMNS), one, strict=True)) for one in every]
-
-
-NUMBERS = {
-    "n_rows": "rows",
-    "n_features": "features",
-    "k": "k",
-    "threshold": "threshold",
-    "n_label_issues": "labels suspected wrong",
-    "recall": "recall of neighbors",
-    "support": "support of the rates",
-}
-"""Fields of a report that are compared → their names."""
-MOST_CLASSES = 100
-"""Classes whose drift is shown."""
-SHOWN = 20
-"""Differences of one kind that the text lists."""
 
 
 class Drift(Frozen):

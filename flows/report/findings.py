@@ -15,6 +15,7 @@ NOTICEABLE = 0.01
 """Share of scored rows, beyond what is usual in the training pool, that is worth a warning."""
 TINY = 1e-12
 """p-values below are not told apart."""
+SOMEBODYS = "Labels of one value of a column are unlike those near them, and rates are the others'."
 
 
 def findings(report: PoolReport) -> list[str]:
@@ -87,9 +88,6 @@ def copied_warning(report: Training) -> list[str]:
         f"{by_quality:.1%}: suspects are too few, as where copies of a row, or other rows of one "
         "person, vouch for its label; keep one row of each such group, and train again"
     ]
-
-
-SOMEBODYS = "Labels of one value of a column are unlike those near them, and rates are the others'."
 
 
 def at_most_weak(report: Training) -> Training:

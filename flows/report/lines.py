@@ -19,6 +19,16 @@ from storage.errors import amount, listed
 
 SHOWN = 5
 """Confusions and regions that the text lists."""
+SURE = 0.05
+"""p-value below which groups are said to differ."""
+GROUPS = 10
+"""Groups that the text lists."""
+MEANINGS = 3
+"""Labels of a group that mean another class, in its sentence."""
+ANNOTATORS = 10
+"""Annotators that the text lists."""
+FIRST = 5
+"""Rows to look at first that the text lists."""
 
 
 def of_labels(report: Training) -> list[str]:
@@ -136,14 +146,6 @@ def _where(report: Training, region: RegionRates, which: str = "one") -> str:
     return f"{first} {' and '.join(words) or 'all rows lie'}"
 
 
-SURE = 0.05
-"""p-value below which groups are said to differ."""
-GROUPS = 10
-"""Groups that the text lists."""
-MEANINGS = 3
-"""Labels of a group that mean another class, in its sentence."""
-
-
 def verdict(groups: Groups) -> str:
     """Whether the groups differ."""
     if groups.p_value is None:
@@ -213,12 +215,6 @@ def _group_line(report: Training, group: Group) -> str:
         f"{group.value!r}: {text}; {amount(group.rows, 'row')}, {group.suspects:,} suspect "
         f"({group.suspects / max(1, group.rows):.1%}); {group.support}"
     )
-
-
-ANNOTATORS = 10
-"""Annotators that the text lists."""
-FIRST = 5
-"""Rows to look at first that it lists."""
 
 
 def warnings(panel: Annotators | None) -> list[str]:

@@ -41,6 +41,7 @@ SAMPLING_SHARE = 0.1
 Inequality = Literal["hoeffding", "lemma6"]
 """`hoeffding`: averages of dependent means obey the inequality of one mean, as the exponential is
 convex (Hoeffding 1963, section 5). `lemma6`: the paper's equation (112), 2.7 times as wide."""
+_SAMPLES_AT_ONCE = 1 << 18
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,6 @@ def best_design(
 def _steps(design: Design) -> range:
     return range(1, design.r + 1)
 
-
-_SAMPLES_AT_ONCE = 1 << 18
 
 Labels = Integers
 Rule = Callable[[Labels], Labels]

@@ -12,6 +12,13 @@ from pipeline.noise.groups import Groups
 from storage.errors import amount
 from storage.runs.run import Run
 
+DRAWN = 15
+"""Groups in the figure."""
+LISTED = 200
+"""Groups, or annotators, in the table."""
+CLASSES = 6
+"""Classes up to which that of annotators has a column for each."""
+
 
 class KindPage:
     """The page of a training, and of a comparison, on labels of a kind; itself of a comparison of
@@ -50,14 +57,6 @@ def of_labels(run: Run, report: Training) -> dict[str, Any]:
         "several": annotators_shown(report),
         "whose": groups_shown(report),
     }
-
-
-DRAWN = 15
-"""Groups in the figure."""
-LISTED = 200
-"""Groups, or annotators, in the table."""
-CLASSES = 6
-"""Classes up to which that of annotators has a column for each."""
 
 
 def groups_shown(report: Training) -> dict[str, Any] | None:

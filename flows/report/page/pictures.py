@@ -63,6 +63,10 @@ _STYLE: Any = {
     "figure.facecolor": "none",
     "lines.linewidth": 1.6,
 }
+LEVELS = (0.2, 0.4, 0.6, 0.8)
+"""Bounds of the shades of label quality."""
+MANY = 80
+"""Blocks above which a figure of them shows no intervals."""
 
 
 @dataclass(frozen=True)
@@ -182,12 +186,6 @@ def reliability(curve: Reliability, right: str) -> Drawing:
             "it says; larger points hold more rows, bars are 95 % intervals."
         )
         return drawing(figure, "reliability", "Reliability of the posterior", caption, text + ".")
-
-
-LEVELS = (0.2, 0.4, 0.6, 0.8)
-"""Bounds of the shades of label quality."""
-MANY = 80
-"""Blocks above which a figure of them shows no intervals."""
 
 
 def pool(x: Float32, quality: Float32) -> Drawing:

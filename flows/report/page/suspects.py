@@ -30,6 +30,12 @@ LONGEST = 400
 """Characters of a text."""
 LARGEST = 256_000
 """Bytes of a picture; of a larger one the page has the name."""
+STRIP = 40
+"""Neighbors whose labels a strip shows."""
+NEAREST = 3
+"""Neighbors named one by one."""
+ROWS = 10
+"""Rows of each kind."""
 
 
 class ShownCell(NamedTuple):
@@ -108,12 +114,6 @@ def _picture(shown: Shown, row: int) -> str | None:
     )
 
 
-STRIP = 40
-"""Neighbors whose labels a strip shows."""
-NEAREST = 3
-"""Neighbors named one by one."""
-
-
 @dataclass(frozen=True)
 class Nearest:
     """One of the rows nearest to a suspect."""
@@ -168,10 +168,6 @@ def _nearest(run: Run, report: PoolReport, lists: dict[str, AnyArray]) -> list[t
         tuple(Nearest(*one) for one in zip(*of, strict=True) if one[0] >= 0)
         for of in zip(*(column.tolist() for column in columns), strict=True)
     ]
-
-
-ROWS = 10
-"""Rows of each kind."""
 
 
 def data_issues(
