@@ -1,5 +1,5 @@
-"""A value of a feature whose rows' labels are unlike those of the rows around them: such a feature
-may say whose labels these are, or where they come from."""
+"""Values of a feature whose rows have other labels than the rows around them: such a feature may
+say who gave the labels, or where they come from."""
 
 from __future__ import annotations
 
@@ -14,49 +14,49 @@ from scipy.sparse import csr_array
 from pipeline.arrays import Bools, Float32, Float64, Int64, Integers
 
 MOST_VALUES = 64
-"""Values of a feature that may say whose labels these are, at most."""
+"""Values up to which a feature may say whose labels these are."""
 FEWEST = 25
 """Rows of a value at least, and of all others."""
 NEAREST = 20
-"""Neighbors that a row's label is compared with, those of another value of them."""
+"""Neighbors among which a row's label is compared with those of other values."""
 FEWEST_NEAR = 5
-"""So many of these at least."""
+"""Neighbors of other values that a row needs."""
 AS_COMMON = 0.8
-"""Share of a label among the rows of a value, in units of its share elsewhere, from which it is as
-common there."""
+"""Share of a label among the rows of a value, over its share elsewhere, from which on it is taken
+for as common."""
 LEAST = 0.1
-"""By how much the share of labels of one value that are contradicted is above that of all others,
-and by how much more they differ from their neighbors', at least."""
+"""Least excess of a value over all others, in the share of its labels that are contradicted, and in
+how much more they differ from their neighbors' than expected."""
 MOST_COLUMNS = 64
-"""Columns whose values are looked at for classes that lie elsewhere, at most."""
+"""Columns at most for whose values the places of classes are compared."""
 SURELY = 4.0
-"""Standard errors by which a label is commoner among the rows of a value, at least."""
+"""Standard errors by which a label has to be commoner among the rows of a value."""
 MOST_VALUES_SUMMED = 200_000_000
-"""Rows times features times columns that are looked at so, at most."""
+"""Rows times features times such columns at most."""
 MOST_MEANS = 1 << 22
-"""Values times classes times features of them, at most."""
+"""Values times classes times features of such a column at most."""
 LOOKED_AT = 3
-"""Columns that neighbors are sought without, at most."""
+"""Columns without which neighbors are sought, each in turn, at most."""
 
 
 @dataclass(frozen=True)
 class Unlike:
-    """Rows of one value of a feature, whose labels differ from those of the rows that are near them
-    in all other features more than these do among themselves."""
+    """Rows of one value of a feature whose labels differ from those of rows near them in all other
+    features more than these labels differ among themselves."""
 
     feature: int
     value: float
     size: float
     """Share of the rows."""
     differ: float
-    """Share of near rows that have another label than they, where near rows agree most."""
+    """Share of near rows that have another label, where near rows agree most."""
     expected: float
-    """The same if each had its label from any of the near rows."""
+    """The same share if a row's label were that of any near row."""
 
 
 def doubtful_values(x: Float32, contradicted: Bools) -> list[tuple[int, float]]:
-    """Features and their values whose rows' labels are contradicted surely oftener than those of
-    all others, `LEAST` at least; one a feature, the surest first.
+    """Features with the value, one per feature, whose rows' labels are contradicted surely more
+    often than all others, by `LEAST` or more; the surest first.
 
     Parameters
     ----------
@@ -75,8 +75,8 @@ def doubtful_values(x: Float32, contradicted: Bools) -> list[tuple[int, float]]:
 
 
 def _few_values(column: Float32) -> tuple[Float32, Int64]:
-    """The values of a column, and the place of each row's among them; none where they are one, or
-    more than `MOST_VALUES`."""
+    """The values of a column, and for each row the place of its value among them; none where there
+    is one, or are more than `MOST_VALUES`."""
     if len(np.unique(column[: 2 * MOST_VALUES])) <= MOST_VALUES:
         values, code = np.unique(column, return_inverse=True)
         if 2 <= len(values) <= MOST_VALUES:
@@ -87,10 +87,12 @@ def _few_values(column: Float32) -> tuple[Float32, Int64]:
 def turned_values(
     x: Float32, y: Integers, columns: Iterable[Sequence[int]]
 ) -> list[tuple[int, float, Int64]]:
-    """Features and their values in whose rows, half at most, two classes or more lie where another
-    class does elsewhere, by their means, and that one does not; then those in whose rows one
-    class may have the label of another, what tells least of the class first; and these classes.
-    Models learn what the labels of such rows say, and contradict none.
+    """Features with a value whose rows may use labels otherwise, and the classes concerned. Models
+    learn what the labels of such rows mean, and contradict none.
+
+    First come values in whose rows, at most half of all, two or more classes lie where another
+    class does elsewhere, while that one lies apart from there; then those in whose rows one class
+    may have another's label, with values first that tell least of the class.
 
     x : (row, feature) finite, as a person knows them; y : (row,) codes of labels
     columns : features that are one column together
@@ -131,9 +133,9 @@ def turned_values(
 
 
 def _moved(here: Integers, elsewhere: Integers, mean: Float64, other: Float64) -> Int64:
-    """Classes that lie here where another does elsewhere, which lies elsewhere than it does there;
-    by counts (class,) and means (class, feature) of the rows of a value, half at most, and of all
-    others."""
+    """Classes whose rows here are nearest to where another class lies elsewhere, unless that one is
+    there here, too; by counts (class,) and means (class, feature) of the rows of a value, at most
+    half of all, and of all other rows."""
     mine, theirs = (np.flatnonzero(n >= FEWEST) for n in (here, elsewhere))
     if here.sum() > elsewhere.sum() or not len(theirs):
         return mine[:0]
@@ -144,9 +146,8 @@ def _moved(here: Integers, elsewhere: Integers, mean: Float64, other: Float64) -
 
 
 def _joined(here: Integers, elsewhere: Integers, mean: Float64, other: Float64) -> Int64:
-    """Of the same, classes half of which or more is missing here, and those that are surely
-    commoner and lie as far towards such a class as they would if they had taken in half of what is
-    missing."""
+    """Classes of which half or more is missing here, and those that took them in: these are surely
+    commoner here, and lie as far towards a missing class as with half of its missing rows."""
     expected = elsewhere * (here.sum() / max(1, elsewhere.sum()))
     missing = (expected - here >= FEWEST) & (2 * here <= expected) & (elsewhere >= FEWEST)
     more = (here - expected > SURELY * np.sqrt(expected + 1.0)) & (elsewhere >= FEWEST)
@@ -169,13 +170,13 @@ def is_unlike(
     alike: Bools,
     of: Integers | None = None,
 ) -> Unlike | None:
-    """What labels near the rows say of a value; None where its labels are not surely unlike them.
+    """How labels of a value's rows differ from those near them; None where they surely do not.
 
-    Near rows are those of other values. Where classes overlap, a row's label differs from its
-    neighbors' as often as two of these differ from each other. Rows are compared where these agree
-    most, and with rows of other values that have the same label: neither the overlap nor what the
-    feature tells of the class counts for much. Left aside are labels that are rarer here, as of
-    these more are mistakes, and rows that few others are near: features may differ as well.
+    Only neighbors of other values count. Where classes overlap, a row's label differs from its
+    neighbors' as often as two of these differ from each other. So rows are compared where neighbors
+    agree most, and with rows of other values that have the same label: then neither overlap nor
+    what the feature tells of the class matters much. Labels that are rarer here are left aside, as
+    more of them are mistakes; and rows with few such neighbors, as their features may differ too.
 
     Parameters
     ----------
@@ -215,13 +216,13 @@ def is_unlike(
 
 
 def _by_chance(x: Float32) -> float:
-    """Standard errors that the best of so many values lies above the mean by chance."""
+    """Standard errors by which the best of so many values is above the mean by chance."""
     return math.sqrt(2.0 * math.log(x.size))
 
 
 def _surely_more(code: Integers, of: Float64, n: int) -> Float64:
     """(code,) standard errors by which the mean of each code's rows is above that of all others; 0
-    where it is by less than `LEAST`, or where either are fewer than `FEWEST`."""
+    where the excess is below `LEAST`, or one side has fewer rows than `FEWEST`."""
     rows = np.bincount(code, minlength=n)
     counts = np.stack([rows, len(of) - rows])
     sums, squares = (np.bincount(code, column, n) for column in (of, of * of))
