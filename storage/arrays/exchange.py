@@ -92,7 +92,7 @@ class Exchange:
         if len(destination) and not 0 <= destination.min() <= destination.max() < n_destinations:
             raise ValueError(f"destinations outside 0..{n_destinations - 1}")
         order = np.argsort(destination, kind="stable")
-        counts = np.bincount(destination, minlength=n_destinations)
+        counts = np.bincount(destination.astype(np.intp, copy=False), minlength=n_destinations)
         record = [(name, value.dtype.str, value.shape[1:]) for name, value in columns.items()]
         packed = np.empty(len(destination), np.dtype(record))
         for name, value in columns.items():
