@@ -150,7 +150,7 @@ def clouds(n: int, seed: int) -> tuple[Floats, npt.NDArray[np.str_], npt.NDArray
 def test_rates_are_those_of_the_kernel() -> None:
     x, y, _ = sheets(1500, 0)
     given = flip(y, 0.3, 0.1, 0)
-    model = RobustKNeighborsClassifier().fit(x, given)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x, given)
     _, width = anchor_plan(*x.shape)
     index, _ = nearest(x, x, width - 1, exclude=np.arange(len(x)))
     lists = np.column_stack([np.arange(len(x)), index])
