@@ -43,8 +43,8 @@ STDOUT = "-"
 _LONGEST = 600
 """Characters of a usage error, which quotes what was given."""
 _KEPT_NOWHERE = (
-    "compiled code can be kept nowhere, as the installation and HOME are read-only: set "
-    "NUMBA_CACHE_DIR to a folder of your own"
+    "compiled code can be kept nowhere, as neither the installation nor HOME nor NUMBA_CACHE_DIR "
+    "can be written: set NUMBA_CACHE_DIR to a folder of your own"
 )
 _NO_THREADS = "no more threads may be started (ulimit -u); allow more, and run again"
 
