@@ -27,7 +27,7 @@ from flows.engine.progress import Reporter, error_text
 from flows.engine.spared import IMPORTED, MESSAGE
 from flows.options.params import Compute
 from pipeline.knn.threads import Process
-from storage.errors import ClusterError, InputError
+from storage.errors import ClusterError, InputError, KnnoiseError
 from storage.files.location import Location
 from storage.redaction import without_known
 from storage.version import VERSION
@@ -275,10 +275,11 @@ class Workers:
     def client(self) -> Client | None:
         """The cluster's client, as soon as it has started; None where there is no cluster.
 
-        Raises `ClusterError` where the cluster did not start or does not answer.
+        Raises `ClusterError` where the cluster did not start or does not answer, `InputError` where
+        the current folder has been deleted.
         """
         self._ready.wait()
-        if isinstance(self._error, ClusterError):
+        if isinstance(self._error, KnnoiseError):
             raise self._error
         if self._error is not None:
             raise ClusterError(
@@ -319,6 +320,7 @@ class Workers:
                 # Nannies read these again whenever they restart a worker.
                 opened(_SETTINGS.changed({"settings": _local_settings}))
                 opened(_importable_program())
+                Location.of(os.curdir)  # workers begin in it
                 _start_fork_server()
                 cluster = opened(_local_cluster(self.compute.workers))
                 client = opened(Client(cluster, set_as_default=False))

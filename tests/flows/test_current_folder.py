@@ -18,6 +18,7 @@ from runs import PoolWriter
 from flows.engine import cluster
 from flows.engine.progress import Reporter
 from flows.options.params import Compute
+from storage.errors import InputError
 
 
 def knnoise(folder: Path, *args: object) -> None:
@@ -50,6 +51,17 @@ def test_commands_and_their_workers_import_nothing_from_the_current_folder(
     knnoise(folder, "report", "--run", "run", "--html", "page.html")
     knnoise(folder, "status", "--run", "run")
     assert not mark.exists(), mark.read_text()
+
+
+def test_workers_need_a_folder_to_begin_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (gone := tmp_path / "gone").mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with (
+        closing(cluster.Workers(Compute(workers=1), Reporter(quiet=True))) as workers,
+        pytest.raises(InputError, match="the current folder has been deleted"),
+    ):
+        workers.client()
 
 
 def test_starting_workers_takes_nothing_from_the_environment(
