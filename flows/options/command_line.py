@@ -2,6 +2,7 @@
 in a TOML file, read, and written of a run."""
 
 import json
+import os
 import re
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -238,8 +239,12 @@ def quiet(help: str) -> Callable[[Any], Any]:
 
 def path(name: str, word: str, help: str, **more: Any) -> Callable[[Any], Any]:
     """An option that is a path."""
-    by_shell = completed(word)
-    return click.option(name, metavar=word, help=help, shell_complete=by_shell, **more)
+
+    def expand(ctx: click.Context, param: click.Parameter, value: str | None) -> str | None:
+        return value and os.path.expanduser(value)
+
+    given: dict[str, Any] = {"shell_complete": completed(word), "callback": expand, **more}
+    return click.option(name, metavar=word, help=help, **given)
 
 
 def read_settings(

@@ -64,8 +64,8 @@ class Flags:
 
 
 def _address(value: Any) -> Any:
-    """A path or URL as text."""
-    text = os.fspath(value) if isinstance(value, os.PathLike) else value
+    """A path or URL as text, `~` in front being the user's folder."""
+    text = os.path.expanduser(value) if isinstance(value, str | os.PathLike) else value
     if isinstance(text, str) and not text:
         raise ValueError("'': a path cannot be empty; check it")
     if isinstance(text, str) and "\0" in text:

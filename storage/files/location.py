@@ -260,7 +260,8 @@ class Location:
 
     @classmethod
     def of(cls, path: str | os.PathLike[str]) -> "Location":
-        """Local paths become absolute, so that a worker elsewhere on the host sees the same.
+        """Local paths become absolute, so that a worker elsewhere on the host sees the same; `~` in
+        front is the user's folder.
 
         Raises `InputError` for what cannot be a path, or is of a protocol that is not allowed.
         """
@@ -269,7 +270,7 @@ class Location:
         if "://" in url:
             return cls(url.rstrip("/"))
         try:
-            return cls(str(Path(url).absolute()))
+            return cls(str(Path(os.path.expanduser(url)).absolute()))
         except FileNotFoundError as error:
             raise InputError(
                 f"{url}: the current folder has been deleted; change to another one"

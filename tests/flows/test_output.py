@@ -24,6 +24,7 @@ from runs import PoolWriter, fit
 
 from flows import clean
 from flows.cli import cli, main
+from knnoise import open_run
 from storage.export import write_columns
 
 Capture = pytest.CaptureFixture[str]
@@ -287,6 +288,20 @@ def test_what_is_read_is_never_written_over(
     assert before == {file: file.read_bytes() for file in before}
     assert main(["status", "--run", "own"]) == 0
     assert main(["score", "pool.csv", "--run", "own", "--out", "own/scores.csv", "-q"]) == 0
+
+
+def test_paths_may_begin_with_the_user_s_folder(
+    run: str, source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As files of settings, Python and `--run=~/run` have them, which no shell expands."""
+    monkeypatch.setenv("HOME", str(source.parent))
+    monkeypatch.chdir(tmp_path)
+    home = ("--run", f"~/{Path(run).name}")
+    assert main(["clean", f"~/{source.name}", *home, "--out", "~/clean.csv", "-q"]) == 0
+    assert main(["report", *home, "--html", "~/page.html", "-q"]) == 0
+    assert {"clean.csv", "page.html"} <= {file.name for file in source.parent.iterdir()}
+    assert open_run(home[1]).run == run
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_source_that_changes_while_it_is_cleaned_leaves_what_was_written(
