@@ -6,6 +6,7 @@ import atexit
 import contextlib
 import json
 import os
+import signal
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -16,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flows.engine import stdout
-from flows.engine.deadline import Terminated, terminated_by_signal
+from flows.engine.deadline import Terminated, send_later, terminated_by_signal
 from flows.engine.spared import (
     check_counts,
     check_handles,
@@ -100,8 +101,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 @contextlib.contextmanager
 def _one_line() -> Iterator[None]:
     """Nothing but our line tells of an error: not what destructors of things half made say, nor
-    that a coroutine was never awaited."""
-    before, sys.unraisablehook = sys.unraisablehook, lambda _: None
+    that a coroutine was never awaited. Of signals whose exception a destructor loses one more is
+    given."""
+    signals = {KeyboardInterrupt: signal.SIGINT, Terminated: signal.SIGTERM}
+
+    def lost(raised: sys.UnraisableHookArgs) -> None:
+        if again := signals.get(raised.exc_type):
+            send_later(again)
+
+    before, sys.unraisablehook = sys.unraisablehook, lost
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "coroutine .* was never awaited", RuntimeWarning)

@@ -123,20 +123,34 @@ class Terminated(BaseException):
     """SIGTERM was received, or SIGHUP: its terminal was closed."""
 
 
+def send_later(signum: int) -> None:
+    """Give the main thread a signal once more, soon."""
+    main = threading.main_thread().ident
+    threading.Timer(0.05, signal.pthread_kill, [main, signum]).start()
+
+
 @contextmanager
 def terminated_by_signal() -> Iterator[None]:
     """Raise `Terminated` in the main thread when SIGTERM comes, while inside; or SIGHUP, where that
-    is not ignored, as under `nohup`."""
+    is not ignored, as under `nohup`. Both, and an interrupt, wait for compiled modules that are
+    imported: those lose exceptions, or crash."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(signum: int, frame: FrameType | None) -> None:
-        raise Terminated
+        while frame is not None:
+            if frame.f_code.co_qualname.startswith("ExtensionFileLoader."):
+                send_later(signum)
+                return
+            frame = frame.f_back
+        raise KeyboardInterrupt if signum == signal.SIGINT else Terminated
 
     signals = [signal.SIGTERM]
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:
         signals.append(signal.SIGHUP)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signals.append(signal.SIGINT)
     before = {one: signal.signal(one, stop) for one in signals}
     try:
         yield

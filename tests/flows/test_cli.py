@@ -433,6 +433,34 @@ except Terminated:
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == status
 
 
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("during", ["Thing.__del__", "ExtensionFileLoader.create_module"])
+def test_a_signal_whose_exception_would_be_lost_ends_a_command(during: str, name: str) -> None:
+    """As where something is destroyed, or a compiled module imported."""
+    kind, method = during.split(".")
+    code = f"""
+import os, signal, sys, time
+from flows import cli
+class {kind}:
+    def {method}(self):
+        try:
+            os.kill(os.getpid(), signal.{name})
+        except BaseException:
+            if {method!r} == "__del__":
+                raise
+def work(*args, **more):
+    thing = {kind}()
+    getattr(thing, "create_module", int)()
+    del thing
+    time.sleep(60)
+cli.cli.main = work
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.exit(cli.main([]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (4, "knnoise: interrupted\n")
+
+
 def test_warnings_as_errors_end_no_command(tmp_path: Path) -> None:
     pd.DataFrame({"a": range(9), "y": [0, 1, 0] * 3}).to_csv(tmp_path / "t.csv", index=False)
     command = [sys.executable, "-W", "error", "-m", "flows.cli", "check", str(tmp_path / "t.csv")]
