@@ -176,8 +176,8 @@ class SingleLabels(Labels):
             consensus = job.task("annotators", find_consensus, *about, estimated=estimated)
         if of.params.by is not None:
             groups = job.task("groups", find_groups, *about, estimated=estimated)
-        n_issues, n_wrong = issues.n_label_issues, issues.n_wrong
-        return LabelsJudged(kind, estimated, n_issues, n_wrong, groups, consensus)
+        n_issues, wrong = issues.n_label_issues, (issues.n_wrong, issues.n_contradicted)
+        return LabelsJudged(kind, estimated, n_issues, *wrong, groups, consensus)
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:

@@ -29,6 +29,8 @@ class LabelsJudged(NamedTuple):
     """Suspect labels."""
     n_wrong: float | None = None
     """Expected number of wrong labels, by their qualities; None where there are none."""
+    n_contradicted: int | None = None
+    """Labels that are not those predicted; None where labels are sets."""
     groups: Groups | None = None
     annotators: Annotators | None = None
     verdicts: Any = None
@@ -75,7 +77,7 @@ def composed(
         **fields_of(ingested, "n_rows", "n_features", "label_name", "scale", "scale_reason"),
         **fields_of(ingested, "n_filled", "n_dropped", "n_unlabeled", "n_repeated", "unseen"),
         **fields_of(params, "target_recall", "block_rows", "seed", "rule", "candidate_features"),
-        **fields_of(judged, "n_wrong", "groups", "annotators"),
+        **fields_of(judged, "n_wrong", "n_contradicted", "groups", "annotators"),
         **costs(job, recall),
         "label_values": ingested.label_values or [],
         "classes": ingested.label_values or [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -206,6 +207,9 @@ class PoolReport(Report):
     n_wrong: float | None = None
     """Labels that are wrong, as their qualities have it; None where none are estimated, or where
     the training is of an earlier version."""
+    n_contradicted: int | None = None
+    """Labels that are not those predicted by their neighbors; None where labels are sets, or where
+    the training is of an earlier version."""
     n_outliers: int = 0
     """Rows far from all others."""
     n_near_duplicates: int = 0
@@ -358,13 +362,28 @@ class Training(PoolReport):
     def share_wrong_interval(self) -> Interval | None:
         """Interval of the share, by the ends of the rates' intervals, which allow for mistakes that
         look like overlap of the classes. At the upper end, rows of unknown classes are as wrong as
-        any of these may be."""
+        any of these may be.
+
+        Where the true class is the likeliest label of its rows, no more labels are wrong than any
+        prediction contradicts. Where it may not be, add how far another label may be ahead: by the
+        end of the class' rate, or by all of its rows if the rate is unsupported. Where copies vouch
+        for wrong labels (`share_wrong`), predictions say nothing.
+        """
         share = self.share_wrong
         pairs = list(zip(self.class_noise_interval, self.clean_prior, strict=True))
         most = max((end for (_, end), prior in pairs if prior is None), default=0.0)
-        high = self._over_classes([most if prior is None else end for (_, end), prior in pairs])
+        ends = [most if prior is None else end for (_, end), prior in pairs]
+        high = self._over_classes(ends)
         if high is None or share is None:
             return None
+        if self.n_contradicted is not None and share == (self.n_wrong or 0.0) / self.n_rows:
+            against = self.n_contradicted / self.n_rows
+            error = math.sqrt(against * (1.0 - against) / self.n_rows)
+            ahead = [
+                1.0 if support == "unsupported" else max(0.0, 2.0 * end - 1.0)
+                for end, support in zip(ends, self.class_support, strict=True)
+            ]
+            high = min(high, against + 2.0 * error + (self._over_classes(ahead) or 0.0))
         return min(self.least_wrong, share), max(high, share)
 
     def _over_classes(self, noise: list[float]) -> float | None:

@@ -14,7 +14,10 @@ import pandas as pd
 import pytest
 import xarray as xr
 import zarr
+from hypothesis import given
+from hypothesis import strategies as st
 from runs import PoolWriter, fit, results
+from strategies import generators
 
 from benchmarks.study.beside import select
 from flows.engine.collectives.sent import Inbox, of_owners
@@ -423,6 +426,17 @@ def test_the_threshold_serves_the_objective(
         fit(source, tmp_path / "other", objective="0:1")
 
 
+@given(rng=generators(), c=st.integers(2, 6))
+def test_no_more_labels_are_wrong_than_any_rule_contradicts(
+    rng: np.random.Generator, c: int
+) -> None:
+    """But for how far another label of a class is ahead of its own."""
+    share, matrix = rng.dirichlet(np.ones(c)), rng.dirichlet(np.full(c, rng.uniform(0.2, 3.0)), c)
+    wrong = share @ (1.0 - np.diag(matrix))
+    ahead = share @ (matrix.max(axis=1) - np.diag(matrix))
+    assert wrong <= 1.0 - (share @ matrix).max() + ahead + 1e-12
+
+
 def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path: Path) -> None:
     rng = np.random.default_rng(0)
     clean = rng.integers(0, 2, 3000)
@@ -441,6 +455,14 @@ def test_the_share_of_wrong_labels_allows_for_mistakes_at_the_boundary(tmp_path:
     found = Training(str(tmp_path / "run"), summary)
     assert found.share_wrong.tolist() == [share, low, high]
     assert f"<b>{percent(share)}</b><span>{percent(low)} to {percent(high)}" in found.report()
+    assert report.n_contradicted is not None
+    against = report.n_contradicted / report.n_rows
+    assert against < high < against + 0.02
+    of_earlier = report.model_copy(update={"n_contradicted": None})
+    unsure = report.model_copy(update={"class_support": ["unsupported"] * 2})
+    for other in (of_earlier, unsure):
+        assert other.share_wrong_interval is not None
+        assert other.share_wrong_interval[1] > high
     assert not copied_warning(report)
     rates = {"class_noise": [0.2, 0.3], "class_noise_interval": [(0.1, 0.3), (0.2, 0.4)]}
     copied = report.model_copy(update={**rates, "clean_prior": [0.5, 0.5], "n_wrong": 3.0})

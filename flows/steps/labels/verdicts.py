@@ -32,6 +32,8 @@ class Checked:
     issues: int
     wrong: int
     """Expected number of wrong labels, by their qualities, in units of one ``_FINE``-th."""
+    contradicted: int
+    """Labels that are not those predicted."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class LabelIssues:
     n_label_issues: int
     n_wrong: float
     """Expected number of wrong labels, by their qualities."""
+    n_contradicted: int
+    """Labels that are not those predicted."""
 
 
 Kernel = Callable[[SourceRows], Arrays]
@@ -59,7 +63,7 @@ def write_verdicts(
 
     def finish(run: Run) -> Output:
         written, total = table.finish(run, graph.pool, dict(about)), added(judged.left(Checked))
-        return Output(written, LabelIssues(total.issues, total.wrong / _FINE))
+        return Output(written, LabelIssues(total.issues, total.wrong / _FINE, total.contradicted))
 
     return job.result("verdicts", finish, LabelIssues)
 
@@ -73,7 +77,8 @@ def verdicts(kernel: Kernel, at: SourceRows) -> Facts:
     issue, quality = columns["is_label_issue"], columns["label_quality"]
     issue[sure], quality[sure] = False, 1.0
     wrong = np.rint(_FINE * (1.0 - quality.astype(np.float64)))
-    left = Checked(int(issue.sum()), int(wrong.sum()))
+    contradicted = int((columns["predicted_label"] != given).sum())
+    left = Checked(int(issue.sum()), int(wrong.sum()), contradicted)
     return Facts({"row": at.read("row"), "given_label": given, **columns}, left=left)
 
 
