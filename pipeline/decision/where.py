@@ -30,21 +30,19 @@ FEWEST = 100
 AROUND = 15
 """Rows outside a place that a row of it is compared with."""
 TRIED, MOST_TRIED, OTHERS = 250, 2000, 4000
-"""Rows of a place for each class, and in all, that are; and rows outside."""
+"""Rows of a place that are compared, for each class and at most in all; and rows outside."""
 TELLING = 50
-"""Features by which they are, at most: those that tell most of the labels."""
+"""Features that rows are compared by, at most: those that tell most of the labels."""
 AGREE = 1 / 3
-"""Part of a place's labels that contradict those of rows like them, which these may contradict each
-other at most."""
+"""Rows outside may contradict each other so much as often, at most, as the place's labels."""
 SURELY = 3.0
-"""Standard errors, as it were, that a place's rate lies above the whole's."""
+"""Standard errors by which a class' rate has to be higher in a place, as a likelihood ratio."""
 SIMPLER = 2.0
 """Standard errors by which chances may make a place's labels likelier than its rates do."""
 DOUBTED = 0.25
-"""Part of a place's mistakes that chances of other classes come to where these take them for
-overlap."""
+"""Chances take mistakes for overlap if those of other classes come to this part of them."""
 SEPARATE = 0.15
-"""Part of the labels by which two classes have their own more often than each other's, at least."""
+"""Labels tell two classes apart if each has its own so much more often than the other's."""
 
 
 def find_places(

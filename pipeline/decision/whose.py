@@ -1,4 +1,4 @@
-"""How often each of those who gave the labels is wrong, for what a row's own label tells.
+"""How often each group that gave labels is wrong, and with that, what a row's own label tells.
 
 The chances of the clean classes come from neighbors, whoever labeled them. A group's labels, set
 against the chances of its rows, tell how often it is wrong about each class: the likeliest rates
@@ -20,7 +20,8 @@ from pipeline.arrays import AnyArray, Bools, Float64, Int32, Int64, Integers
 from pipeline.noise.segments import Bound
 
 DRAWN = (5.0, 20.0, 80.0)
-"""Mistakes, as the whole's rates expect them, that may draw a group's rate to the whole's."""
+"""Strengths, in mistakes that the whole's rates expect, by which a group's rate may be drawn to the
+whole's; labels held out choose."""
 ROWS = 4.0
 """Rows of a class for each of them that draw a group's rate there to its rate in all."""
 ROUNDS = 30
@@ -126,7 +127,8 @@ def wrong_rates(
     ----------
     chance, code : (row, candidate) chances of the clean class without the row's own label, and
         which classes these are, -1 for none
-    given, group : (row,) labels by code, others for none, and whose they are, -1 for nobody's
+    given, group : (row,) codes of given labels, outside [0, class) for none; and whose they are, -1
+        for nobody's
     matrix : (class, class) P(given | true) of the whole, row = true class
     are_places : whether groups are places, which are no less often wrong than the whole
     """
