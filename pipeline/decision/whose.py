@@ -83,9 +83,10 @@ class Whose(NamedTuple):
                 of, there, slot = chance[rows], code[rows] >= 0, np.maximum(code[rows], 0)
                 cell = np.arange(len(rows))[:, None] * c + slot
                 of_class = np.bincount(cell.ravel(), (of * there).ravel(), len(rows) * c)
-                clean = np.linalg.solve(np.array(one.matrix).T, of_class.reshape(-1, c).T)
+                inverse = np.linalg.pinv(np.array(one.matrix))
+                clean = np.einsum("ra,ab->rb", of_class.reshape(-1, c), inverse)
                 least = LEAST / np.maximum(there.sum(axis=1, keepdims=True) - 1, 1)
-                clean = np.maximum(np.take_along_axis(clean.T, slot, axis=1), least) * there
+                clean = np.maximum(np.take_along_axis(clean, slot, axis=1), least) * there
                 after[rows] = clean * (of.sum(axis=1) / clean.sum(axis=1))[:, None]
         return after
 

@@ -173,3 +173,18 @@ def test_candidates_that_are_missing_have_no_chance(rng: np.random.Generator, c:
     says = whose.cleaned(kept, short)
     assert (says[:, -1] == 0.0).all()
     assert np.allclose(says.sum(axis=1), kept.sum(axis=1))
+
+
+def test_chances_stay_some_where_a_place_has_no_inverse() -> None:
+    """Half of each of four classes given the next; and no row's depend on those beside it."""
+    eye, code = np.eye(4), np.tile(np.arange(4, dtype=np.int32), (50, 1))
+    matrix = 0.5 * eye + 0.5 * np.roll(eye, 1, axis=1)
+    chance = np.random.default_rng(0).dirichlet(np.ones(4), 50)
+    places = (Place((), [0.5] * 4, matrix.tolist()),)
+    whose = Whose(np.zeros(50, np.int64), place_rates(places, matrix), places)
+    says = whose.cleaned(chance, code)
+    assert (says > 0.0).all()
+    assert np.allclose(says.sum(axis=1), 1.0)
+    for row in range(50):
+        one = slice(row, row + 1)
+        assert np.array_equal(whose.take(one).cleaned(chance[one], code[one]), says[one])
