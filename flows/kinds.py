@@ -176,8 +176,15 @@ class SingleLabels(Labels):
             consensus = job.task("annotators", find_consensus, *about, estimated=estimated)
         if of.params.by is not None:
             groups = job.task("groups", find_groups, *about, estimated=estimated)
-        n_issues, wrong = issues.n_label_issues, (issues.n_wrong, issues.n_contradicted)
-        return LabelsJudged(kind, estimated, n_issues, *wrong, groups, consensus)
+        return LabelsJudged(
+            kind,
+            estimated,
+            n_issues=issues.n_label_issues,
+            n_wrong=issues.n_wrong,
+            n_contradicted=issues.n_contradicted,
+            groups=groups,
+            annotators=consensus,
+        )
 
 
 def _two(job: Job, of: LabeledGraph) -> tuple[RateEstimates, LabelIssues]:

@@ -344,11 +344,15 @@ class Training(PoolReport):
         """Share of wrong labels by their qualities; or by the rates where qualities say less than
         the low ends of these, as they do of rows whose copies vouch for them, and for trainings of
         earlier versions. None where classes of known share have fewer than half of the rows."""
-        by_rates = self._over_classes(self.class_noise)
-        if by_rates is None or self.n_wrong is None:
-            return by_rates
-        share = self.n_wrong / self.n_rows
-        return by_rates if share < self.least_wrong else share
+        by_rates, by_quality = self._over_classes(self.class_noise), self._by_quality
+        return by_rates if by_rates is None or by_quality is None else by_quality
+
+    @property
+    def _by_quality(self) -> float | None:
+        """Share of wrong labels by their qualities; None where there are none, or where these say
+        less than the low ends of the rates."""
+        share = None if self.n_wrong is None else self.n_wrong / self.n_rows
+        return None if share is None or share < self.least_wrong else share
 
     @property
     def least_wrong(self) -> float:
@@ -376,7 +380,7 @@ class Training(PoolReport):
         high = self._over_classes(ends)
         if high is None or share is None:
             return None
-        if self.n_contradicted is not None and share == (self.n_wrong or 0.0) / self.n_rows:
+        if self.n_contradicted is not None and self._by_quality is not None:
             against = self.n_contradicted / self.n_rows
             error = math.sqrt(against * (1.0 - against) / self.n_rows)
             ahead = [
