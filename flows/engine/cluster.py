@@ -488,11 +488,15 @@ _WAITING: list[multiprocessing.process.BaseProcess] = []
 
 
 def _stop_importing() -> None:
-    """End the fork server where one alone waits until it has imported all, which takes seconds."""
+    """End the fork server where one alone waits until it has imported all, which takes seconds.
+
+    Returns when it is gone: who would start another meanwhile takes one that is dying for its own.
+    """
     server: Any = forkserver._forkserver
-    if len(_WAITING) == 1 and server._forkserver_pid is not None:
-        with suppress(ProcessLookupError):
+    with server._lock:
+        if len(_WAITING) == 1 and server._forkserver_pid is not None:
             os.kill(server._forkserver_pid, signal.SIGKILL)
+            server._stop_unlocked()
 
 
 def _start_resource_tracker() -> None:
