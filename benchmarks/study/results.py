@@ -19,6 +19,7 @@ MATRIX = ("noise/transition", "noise/transition_fit")
 QUALITY = (
     "blocks/logits",
     *(f"decision/{m}" for m in ("class_votes", "odds", "quality", "suspects", "tempering")),
+    *("decision/where", "decision/whose"),
 )
 DECISION = (*RATES, "decision/threshold")
 KERNELS = {
