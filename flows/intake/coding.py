@@ -1,5 +1,6 @@
 """What text columns and gaps become, learned from all training rows before they are read."""
 
+from collections import Counter
 from dataclasses import replace
 from shlex import quote
 
@@ -8,6 +9,7 @@ import numpy as np
 from flows.intake.glance import BATCH_ROWS
 from flows.intake.health import Health
 from flows.options.params import CheckParams, TrainParams
+from pipeline.arrays import Integers
 from pipeline.blocks.sampling import RowSample
 from pipeline.streams import Stream
 from storage.errors import InputError
@@ -21,6 +23,9 @@ from storage.sources.values.labels import joined_by
 from storage.sources.values.texts import plain_texts
 
 MOST_CATEGORIES = 64
+"""Values of a text column that have features, at most."""
+MOST_TEXTS = 1 << 16
+"""Values of a text column, beyond which it is none of categories."""
 WRITTEN = {"sep": "csv", "encoding": "csv", "sheet": "xlsx"}
 """Options of how a file is written, and the format that they are of."""
 SAMPLE_BYTES = 64 << 20
@@ -32,8 +37,8 @@ def learn(params: TrainParams, health: Health | None) -> Coding:
     """How text is parsed, as given; one pass for the categories of text columns, one for medians,
     as far as they are asked for.
 
-    Raises `InputError` where a column has more than `MOST_CATEGORIES` values, or none at all; the
-    message names it.
+    Raises `InputError` where a column has too many values to encode, or none at all; the message
+    names it.
     """
     texts = [] if health is None or params.encode == "none" else health.texts
     categories = {} if not texts else _categories(params, texts)
@@ -86,25 +91,43 @@ def annotated(source: Source, params: CheckParams | TrainParams) -> Source:
     return with_annotations(source, params.annotations or "", *columns, params.dialect())
 
 
+def worth_encoding(counts: Integers) -> bool:
+    """Whether the values that would have features, of those so frequent, are those of most rows."""
+    return bool(2 * np.sort(counts)[-MOST_CATEGORIES:].sum() >= counts.sum())
+
+
 def _categories(params: TrainParams, texts: list[str]) -> dict[str, list[str]]:
-    """The values of text columns, in alphabetical order."""
+    """The most frequent values of text columns, in alphabetical order."""
     keep = Columns(keep=tuple(texts))
     source = open_source(
         params.source, with_labels=False, dialect=params.dialect(), columns=keep, raw=True
     )
     assert isinstance(source.reader, TablesReader)
-    categories: dict[str, set[str]] = {name: set() for name in texts}
+    counts: dict[str, Counter[str]] = {name: Counter() for name in texts}
     with readable(source.files[0]):
         for batch in source.reader.cells(0, BATCH_ROWS):
-            for name, values in categories.items():
-                values |= set(plain_texts(batch.column(name)).drop_null().unique().to_pylist())
-                if len(values) > MOST_CATEGORIES:
-                    raise InputError(
-                        f"{source.files[0]}: text column {name!r} has more than {MOST_CATEGORIES} "
-                        f"values, too many to encode; give --exclude {quote(name)} or "
-                        f"--id-column {quote(name)}"
-                    )
-    return {name: sorted(values) for name, values in categories.items()}
+            for name, of in counts.items():
+                counted = plain_texts(batch.column(name)).drop_null().value_counts()
+                of.update(dict(zip(*(part.to_pylist() for part in counted.flatten()), strict=True)))
+                if len(of) > MOST_TEXTS:
+                    raise _too_many(source, name, f"more than {MOST_TEXTS:,} values")
+    for name, of in counts.items():
+        if not worth_encoding(np.array([*of.values()], np.int64)):
+            raise _too_many(
+                source,
+                name,
+                f"{len(of):,} values, and the {MOST_CATEGORIES} most frequent are those of less "
+                "than half of the rows",
+            )
+    most = {name: sorted(of, key=lambda v: (-of[v], v)) for name, of in counts.items()}
+    return {name: sorted(values[:MOST_CATEGORIES]) for name, values in most.items()}
+
+
+def _too_many(source: Source, name: str, why: str) -> InputError:
+    return InputError(
+        f"{source.files[0]}: text column {name!r} has {why}: too many to encode; give "
+        f"--exclude {quote(name)} or --id-column {quote(name)}"
+    )
 
 
 def _medians(source: Source, seed: int) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from flows.engine.results import LabelValue
-from flows.intake.coding import MOST_CATEGORIES, annotated, own_source
+from flows.intake.coding import annotated, own_source, worth_encoding
 from flows.intake.glance import FeatureCandidate, Glance, look_at
 from flows.intake.health import COARSE, SHOWN, Finding, Health
 from flows.intake.labels import (
@@ -447,7 +447,8 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             doubts.append(_one("together", name, what, either))
         elif column.is_text and method.encode == "none":
             text = f"text, such as {column.example!r}: distances need numbers"
-            encoded = "--encode one-hot or " if np.nanmax(values) < MOST_CATEGORIES else ""
+            counts = np.bincount(values[np.isfinite(values)].astype(np.int64))
+            encoded = "--encode one-hot or " if worth_encoding(counts) else ""
             doubts.append(_one("text", name, text, f"{encoded}--exclude {quote(name)}"))
         elif nearly_tells(values, y):
             text = "its order alone all but tells the label; was it made from the label?"

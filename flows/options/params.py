@@ -336,7 +336,8 @@ class Method(Chosen, heading="Method"):
 
     encode: Literal["none", "one-hot"] = Field(
         "none",
-        description="text columns: refused, or a feature of 0 and 1 for each of at most 64 values",
+        description="text columns: refused, or a feature of 0 and 1 for each value, of the 64 most "
+        "frequent",
     )
     impute: Literal["none", "median", "drop"] = Field(
         "none", description="gaps: refused, filled with the column's median, or their rows left out"

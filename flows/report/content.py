@@ -166,7 +166,7 @@ def _coding_lines(report: Report) -> list[str]:
     lines = [f"{amount(report.n_filled, 'gap')} filled"] if report.n_filled else []
     lines += [f"{amount(report.n_dropped, 'row')} left out for a gap"] if report.n_dropped else []
     return lines + [
-        f"{column!r}: {amount(count, 'row')} without a value that training knows"
+        f"{column!r}: {amount(count, 'row')} without a value that has a feature"
         for column, count in report.unseen.items()
     ]
 

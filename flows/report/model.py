@@ -149,7 +149,7 @@ class Report(Saved):
     since: list[str] = []
     """What changed since an earlier training."""
     unseen: dict[str, int] = {}
-    """Rows without a value that training knows, by encoded column."""
+    """Rows without a value that has a feature, by encoded column."""
 
 
 class Rate(NamedTuple):

@@ -869,15 +869,40 @@ def test_rows_with_gaps_are_left_out_and_rows_keep_their_place(
 
 
 def test_text_of_too_many_values_is_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, run = tmp_path / "t.csv", str(tmp_path / "run")
-    wild().assign(notes=[f"note {i % 65}" for i in range(N)]).to_csv(path, index=False)
+    wild().assign(notes=[f"note {i % 150}" for i in range(N)]).to_csv(path, index=False)
     remedies = run_check(str(path), label_column="sick")["remedies"]
     assert remedies["encode"] == "one-hot"
     assert "notes" in remedies["exclude"]
     train = ["train", str(path), "--label-column", "sick", "--run", run, "-q"]
     assert main([*train, "--encode", "one-hot"]) == 2
-    assert "'patient' has more than 64 values" in capsys.readouterr().err
+    assert "'patient' has 300 values, and the 64 most frequent" in capsys.readouterr().err
+    monkeypatch.setattr("flows.intake.coding.MOST_TEXTS", 140)
+    assert main([*train, "--encode", "one-hot", "--exclude", "patient"]) == 2
+    assert "'notes' has more than 140 values: too many to encode" in capsys.readouterr().err
     assert main([*train, "--encode", "one-hot", "--preflight", "off"]) == 2
     assert "leave out --preflight off" in capsys.readouterr().err
+
+
+def test_the_most_frequent_values_of_a_text_have_features(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A place of a hundred would have to be left out, though most rows are in a few of them."""
+    path, run, more = tmp_path / "t.csv", str(tmp_path / "run"), ("--workers", "0", "-q")
+    place = np.random.default_rng(0).permutation([i % (100 if i < 100 else 10) for i in range(N)])
+    wild().assign(place=[f"p{at}" for at in place])[["a", "place", "sick"]].to_csv(
+        path, index=False
+    )
+    count = Counter(f"p{at}" for at in place)
+    kept = sorted(sorted(count, key=lambda value: (-count[value], value))[:64])
+    assert len(count) > 64
+    assert run_check(str(path), label_column="sick")["remedies"]["encode"] == "one-hot"
+    train = ["train", str(path), "--label-column", "sick", "--run", run, *more, "--json"]
+    assert main([*train, "--encode", "one-hot", "--impute", "drop"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    names = [name for name in report["config"]["feature_names"] if name.startswith("place=")]
+    assert names == [f"place={value}" for value in kept]
+    assert report["unseen"] == {"place": N - sum(count[value] for value in kept)}
+    assert report["n_dropped"] == 0

@@ -62,7 +62,7 @@ class ShownColumn:
         own = x[self.places]
         if not self.values:
             return ShownCell(self.coding.written(self.name, float(own[0])), float(own[0]))
-        value = self.values[int(own.argmax())] if own.any() else "none that training knows"
+        value = self.values[int(own.argmax())] if own.any() else "one without a feature"
         return ShownCell(value, value)
 
 

@@ -104,7 +104,7 @@ class Ingested:
     n_repeated: int = 0
     """Lines that give the features of a row again."""
     unseen: dict[str, int] = field(default_factory=dict)
-    """Rows without a value that training knows, by encoded column."""
+    """Rows without a value that has a feature, by encoded column."""
     id_name: str | None = None
     id_whole: bool = False
     """Whether all ids are whole numbers."""
