@@ -11,6 +11,7 @@ SHOWN = 15
 _MEANING = {
     "as-scaled": "the features as scaled",
     "cosine": "directions of the features as scaled",
+    "normal-scores": "features, normal scores of those of heavy tails",
     "weighted": "features weighted by what they tell of labels",
     "probabilities": "features, and logits of your model's probabilities",
     "model": "features weighted, and logits of a model that was not fitted on the row",
@@ -58,6 +59,8 @@ def notes(report: PoolReport) -> list[str]:
             f"your model's probabilities predict given labels {worth} than the columns: loss "
             f"{mine:.3f} for {columns:.3f}"
         )
+    if "normal-scores" in losses:
+        texts.append("columns of heavy tails, such as amounts, count by their normal scores")
     if metric.metric == "model":
         texts.append(
             "where the labels of a region are often wrong, models take that for the truth: "

@@ -24,6 +24,7 @@ from flows.steps.findings.checks import DataChecked
 from flows.steps.graph.networks import Probes
 from flows.steps.ingest.pool import Ingested, ingested
 from flows.steps.ingest.transform import (
+    CURVES,
     METRIC,
     PROJECTION,
     TREES,
@@ -64,7 +65,7 @@ class Finished:
         run = Run.of(path)
         run.config()
         report = reports.load_any(run)
-        run.check(below("partition", PROJECTION, METRIC, TREES))
+        run.check(below("partition", PROJECTION, METRIC, CURVES, TREES))
         check_stages(run, whole=False)
         report.refuse("all_classes", all_classes)
         return cls(run, report, all_classes)

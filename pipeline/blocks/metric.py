@@ -1,5 +1,6 @@
 """Which metric makes near rows alike in their given labels: features as they are, their directions,
-weights of them, or weighted features with a model's logits beside them.
+normal scores of those of heavy tails, weights of them, or weighted features with a model's logits
+beside them.
 
 Weights and logits are learned on a sample, and a metric is judged by how well the labels of a row's
 neighbors predict its label, on rows that it was not learned on. Labels are the given ones, wrong
@@ -15,12 +16,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
+from pipeline.blocks.curves import Curves, curves
 from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, fitted_beside, spread_of
 from pipeline.blocks.scaling import FeatureStatistics, Scaling
 from pipeline.knn.exact import nearest
 from pipeline.knn.threads import ALONE, Threads, quiet
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
+NORMAL_SCORES = "normal-scores"
 PROBABILITIES = "probabilities"
 LEARNED = (WEIGHTED, MODEL)
 """Metrics that are learned, and need features that tell something of the labels."""
@@ -104,12 +107,14 @@ class MetricChoice:
 
 @dataclass(frozen=True)
 class Modeled(Scaling):
-    """Weighted features and, beside them, logits."""
+    """Weighted features, normal scores among them, and, beside them, logits."""
 
     forests: Forests | None = None
+    curves: Curves | None = None
 
     def apply(self, x: Float32) -> Float32:
         """(row, feature and logit) float32 of rows (row, feature) float32."""
+        x = x if self.curves is None else self.curves.apply(x)
         weighted = super().apply(x)
         return weighted if self.forests is None else np.hstack([weighted, self.forests.apply(x)])
 
@@ -136,7 +141,8 @@ def choose_metric(
     requested : name of a metric, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions, where they differ from the rows; they mean
         nothing where columns were centered
-    weigh : whether "auto" may weigh features; the scale of embeddings means something
+    weigh : whether "auto" may weigh features, and take normal scores of those of heavy tails, which
+        then stand for them in weights and logits, too; the scale of embeddings means something
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
     n_rows : rows of the pool, if they are more than those given
     threads : that share the searches and the trees; no part of what is chosen
@@ -148,13 +154,22 @@ def choose_metric(
     angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
         losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
-    relevant, statistics = np.zeros(0), FeatureStatistics(x.shape[1])
+    no_direction = float((~x.any(axis=1)).mean())
+    relevant, statistics, scores = np.zeros(0), FeatureStatistics(x.shape[1]), None
     if weigh or requested in LEARNED:
+        scores = curves(x)
+        if scores is not None:
+            loss = label_losses(scores.apply(x), y, np.arange(n_judged), k, threads)
+            both = {AS_SCALED: losses[AS_SCALED], NORMAL_SCORES: loss}
+            if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
+                x, losses[NORMAL_SCORES] = scores.apply(x), loss
+            else:
+                scores = None
         statistics.see(x)
         with fitted_beside(
             lambda: None if requested == WEIGHTED else fit_logits(x, y, seed, threads), threads
         ) as fitted:
-            as_scaled = least(losses[AS_SCALED])
+            as_scaled = least(losses[AS_SCALED if scores is None else NORMAL_SCORES])
             shares, loss, relevant = _learned(x, y, statistics, as_scaled, k, seed, threads)
     parts, forests = [(np.arange(n_judged), unweighted(x))], None
     if relevant.max(initial=0.0) > 0:
@@ -175,11 +190,16 @@ def choose_metric(
     taken = requested if requested in losses else simplest(tried).metric
     choice = MetricChoice(taken, tried, relevant.tolist(), n_judged)
     if taken == COSINE:
-        return replace(choice, no_direction=float((~x.any(axis=1)).mean())), directions
+        return replace(choice, no_direction=no_direction), directions
     if taken == AS_SCALED:
         return choice, Scaling()
+    if taken == NORMAL_SCORES:
+        return choice, Modeled(curves=scores)
     whole = weights(statistics, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
-    return choice, Modeled(whole.offset, whole.factor, forests=forests) if taken == MODEL else whole
+    beside_it = forests if taken == MODEL else None
+    if beside_it is None and scores is None:
+        return choice, whole
+    return choice, Modeled(whole.offset, whole.factor, False, beside_it, scores)
 
 
 def _learned(

@@ -110,6 +110,11 @@ GROUPS: dict[str, dict[str, Column]] = {
         "weight": _parameter("weights, scale included", "feature", "component"),
         "variance": _parameter("of the training rows, descending", "component"),
     },
+    "curves": {
+        "place": _int64("feature of a heavy tail"),
+        "knot": _parameter("values, ascending", "curve", "knot"),
+        "score": _parameter("what they become", "curve", "knot"),
+    },
     "forests": {
         "feature": Column(("node",), "int32", -1, "feature that splits"),
         "threshold": _parameter("largest value that goes left", "node"),

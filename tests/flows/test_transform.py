@@ -353,6 +353,51 @@ def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
     assert "metric/threshold" in capsys.readouterr().err
 
 
+def test_normal_scores_are_kept_with_the_run_and_the_same_for_every_row(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def amounts(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+        rng = np.random.default_rng(seed)
+        z = rng.normal(size=(n, 5))
+        y = (z[:, 0] + z[:, 1] > 0) ^ (rng.random(n) < 0.15)
+        return np.exp(1.5 * z).astype(np.float32), y.astype(np.int8)
+
+    x, y = amounts(N, 0)
+    pool, run, options = tmp_path / "p.npz", tmp_path / "run", {"metric": "auto", "scale": "none"}
+    np.savez(pool, X=x, y=y)
+    fit(pool, run, **options, builder="exact", k=10)
+    model = RobustKNeighborsClassifier(10).fit(x, y)
+    assert "normal-scores" in {one.metric for one in model.metric_choice_.tried}
+    assert learned(run)["curves"]
+    index = NearestNeighbors(n_neighbors=11).fit(model._rows(x))
+    graph = open_run(str(run))["graph"]["00000"]
+    expected = index.kneighbors(model._rows(x)[graph["row"].values], return_distance=False)[:, 1:]
+    assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
+    assert "such as amounts, count by their normal scores" in (run / "report.txt").read_text()
+
+    fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
+    fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)
+    fit(pool, tmp_path / "again", **options, builder="exact", k=10)
+    for other in ("workers", "again"):
+        assert learned(tmp_path / other) == learned(run)
+        assert results(tmp_path / other) == results(run)
+
+    new, _ = amounts(80, 1)
+    np.save(tmp_path / "q.npy", new)
+    asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), *QUIET]
+    assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0
+    near = index.kneighbors(model._rows(new), 10, return_distance=False)
+    scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
+    assert np.isclose(scored, y[near].mean(axis=1)).mean() > 0.98
+
+    before, knots = results(run), run / "results.zarr" / "curves" / "knot" / "c" / "0" / "0"
+    knots.write_bytes(knots.read_bytes()[:-9])
+    assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
+    assert "curves/knot" in capsys.readouterr().err
+    fit(pool, run, **options, builder="exact", k=10)
+    assert results(run) == before
+
+
 def judged_by_a_model(n: int, seed: int) -> dict[str, np.ndarray]:
     """Two columns that tell little, and what a good model says of each row."""
     rng = np.random.default_rng(seed)

@@ -6,6 +6,7 @@ import importlib
 import sys
 import types
 import warnings
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from pipeline.blocks import logits, metric
+from pipeline.blocks.curves import curves
 from pipeline.blocks.logits import (
     fit_forests,
     fit_linear,
@@ -37,6 +39,7 @@ from pipeline.blocks.metric import (
     LEARNING_ROWS,
     NARROW,
     SIZES,
+    Modeled,
     Tried,
     choose_metric,
     compared,
@@ -105,6 +108,30 @@ def test_nothing_is_left_of_joint_relevance() -> None:
     x, y = table(400, 1)
     for share in (np.zeros(3), np.array([-0.2, 0.0, 1.0])):
         assert np.array_equal(joint_relevance(np.zeros_like(x), y, share, 0), share)
+
+
+def test_normal_scores_are_taken_where_tails_hide_what_features_tell() -> None:
+    rng = np.random.default_rng(0)
+    z = rng.normal(size=(2000, 6))
+    y = (z[:, 0] + z[:, 1] - z[:, 2] > 0) ^ (rng.random(2000) < 0.2)
+    x, y = np.exp(1.5 * z).astype(np.float32), y.astype(np.int64)
+    chosen, by = choose_metric(x, y, 0)
+    loss = {one.metric: one.loss for one in chosen.tried}
+    assert loss["normal-scores"] < loss["as-scaled"] - 0.02
+    assert loss["weighted"] < loss["normal-scores"]
+    scores = curves(x)
+    assert scores is not None
+    assert isinstance(by, Modeled)
+    assert by.curves is not None
+    assert np.array_equal(by.apply(x), replace(by, curves=None).apply(scores.apply(x)))
+    plain, _ = choose_metric(scores.apply(x), y, 0)  # as if they had been given
+    assert plain.relevance == chosen.relevance
+    assert chosen.metric == plain.metric == "weighted"
+    # what tells by its tail alone stays as it is, and so does an embedding
+    tail = (x[:, 0] > np.quantile(x[:, 0], 0.99)).astype(np.int64) | (rng.random(2000) < 0.05)
+    for label, weigh in ((tail, True), (y, False)):
+        chosen, _ = choose_metric(x, label, 0, weigh=weigh)
+        assert "normal-scores" not in {one.metric for one in chosen.tried}
 
 
 def test_features_of_equal_use_stay_as_scaled() -> None:

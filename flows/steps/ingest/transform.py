@@ -15,6 +15,7 @@ from flows.engine.parts import Part
 from flows.engine.results import LabelValue, result_of
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import AnyArray, Float32
+from pipeline.blocks.curves import Curves
 from pipeline.blocks.logits import Forests, digest_of, of_chances, spread_of
 from pipeline.blocks.metric import (
     AS_SCALED,
@@ -35,8 +36,8 @@ from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
-K = TypeVar("K", Components, Forests)
-PROJECTION, METRIC = "projection", "metric"
+K = TypeVar("K", Components, Curves, Forests)
+PROJECTION, METRIC, CURVES = "projection", "metric", "curves"
 TREES = "trees"
 """The group of the models that stand beside the vote."""
 SUM_WITHIN = 0.01
@@ -65,6 +66,23 @@ class Projected(Scaling):
     def apply(self, x: Float32) -> Float32:
         """(row, component) float32 of rows (row, feature) float32."""
         return super().apply(kept(Components, self.location, PROJECTION, self.digest).apply(x))
+
+
+@dataclass(frozen=True)
+class Curved(Scaling):
+    """Normal scores of the features of heavy tails, and the scaling of these."""
+
+    base: Scaling = field(default_factory=Scaling)
+    """What is done before."""
+    location: str = ""
+    """The run."""
+    digest: str = ""
+    """Of the curves."""
+
+    def apply(self, x: Float32) -> Float32:
+        """(row, feature) float32 of rows (row, feature) float32."""
+        curves = kept(Curves, self.location, CURVES, self.digest)
+        return super().apply(curves.apply(self.base.apply(x)))
 
 
 @dataclass(frozen=True)
@@ -106,11 +124,13 @@ class Metric:
     """Features that are probabilities of the classes, and no features to compare."""
     spread: float = 1.0
     """Of their logits."""
+    curves: str = ""
+    """Digest of the curves of the features of heavy tails; empty where there are none."""
 
 
 @lru_cache(maxsize=4)
 def kept(kind: type[K], location: str, path: str, digest: str) -> K:
-    """Trees, or components, in a group of a run, by their digest."""
+    """Trees, components or curves, in a group of a run, by their digest."""
     group = Run(Location(location)).group(path)
     return kind(*(read_array(group, name) for name in kind._fields))
 
@@ -303,10 +323,17 @@ def learn_part(
     metric = Metric(
         chosen, Scaling(learned.offset, learned.factor, learned.directions), "", columns, spread
     )
-    if not isinstance(learned, Modeled) or learned.forests is None:
-        return Output([], metric)
-    written = keep_forests(run, METRIC, learned.forests)
-    return Output(written, replace(metric, digest=learned.forests.digest))
+    written: list[str] = []
+    curves, forests = (
+        (learned.curves, learned.forests) if isinstance(learned, Modeled) else (None, None)
+    )
+    if curves is not None:
+        metric = replace(metric, curves=digest_of(curves))
+        written += run.write(CURVES, CURVES, curves._asdict(), {"digest": metric.curves})
+    if forests is not None:
+        metric = replace(metric, digest=forests.digest)
+        written += keep_forests(run, METRIC, forests)
+    return Output(written, metric)
 
 
 def transform(run: Run, scaling: Scaling) -> Scaling:
@@ -319,6 +346,8 @@ def transform(run: Run, scaling: Scaling) -> Scaling:
     if metric.columns:
         n_features = len(run.config()["feature_names"])
         base = _without(base, metric.columns, n_features)
+    if metric.curves:
+        base = Curved(base=base, location=run.location.url, digest=metric.curves)
     if not metric.digest and metric.choice.metric != PROBABILITIES:
         return base.then(by)
     place = run.location.url, metric.digest
