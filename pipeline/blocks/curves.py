@@ -55,15 +55,15 @@ def curves(x: Float32) -> Curves | None:
     statistics = FeatureStatistics(x.shape[1])
     statistics.see(x)
     normal = ndtri(np.clip(SHARE, 0.5 / len(x), 1.0 - 0.5 / len(x)))
-    found = []
+    each = []
     for place, deviation in enumerate(statistics.deviation.tolist()):
         knot = np.quantile(x[:, place].astype(np.float64), SHARE)
         _, which = np.unique(knot, return_inverse=True)
         heavy = knot[99] - knot[1] > HEAVY * (knot[75] - knot[25])
         if heavy and which[-1] + 1 >= FEWEST_KNOTS:
             score = (np.bincount(which, normal) / np.bincount(which))[which]
-            found.append((place, knot, deviation * score))
-    if not found:
+            each.append((place, knot, deviation * score))
+    if not each:
         return None
-    places, knots, scores = zip(*found, strict=True)
+    places, knots, scores = zip(*each, strict=True)
     return Curves(np.array(places), np.array(knots), np.array(scores))
