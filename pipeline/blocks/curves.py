@@ -21,8 +21,8 @@ FEWEST_KNOTS = 10
 
 
 class Curves(NamedTuple):
-    """Of some features, functions that rise: linear between knots, and beyond the last as between
-    the last two."""
+    """Of some features, functions that rise: linear between knots, and beyond them as from the first
+    to the last."""
 
     place: Int64
     """(curve,) the features."""
@@ -36,13 +36,9 @@ class Curves(NamedTuple):
         out = x.copy()
         for place, knot, score in zip(self.place, self.knot, self.score, strict=True):
             value = x[:, place].astype(np.float64)
-            rise = np.diff(score)[[0, -1]]
-            run = np.diff(knot)[[0, -1]]
-            slope = np.divide(rise, run, out=np.zeros(2), where=run > 0)
-            beyond = np.minimum(value - knot[0], 0.0), np.maximum(value - knot[-1], 0.0)
-            out[:, place] = (
-                np.interp(value, knot, score) + slope[0] * beyond[0] + slope[1] * beyond[1]
-            )
+            slope = (score[-1] - score[0]) / (knot[-1] - knot[0])
+            beyond = value - np.clip(value, knot[0], knot[-1])
+            out[:, place] = np.interp(value, knot, score) + slope * beyond
         return out
 
 

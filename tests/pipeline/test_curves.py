@@ -23,11 +23,10 @@ def amounts(n: int, seed: int, spread: float = 1.5) -> npt.NDArray[np.float32]:
 
 def score_of(value: float, knot: list[float], score: list[float]) -> float:
     """The value of a curve, knot by knot."""
-    if value < knot[0] or value > knot[-1]:
-        end, inner = (0, 1) if value < knot[0] else (-1, -2)
-        run = knot[end] - knot[inner]
-        slope = (score[end] - score[inner]) / run if run else 0.0
-        return score[end] + slope * (value - knot[end])
+    for end in (0, -1):
+        if (value < knot[0], value > knot[-1])[end]:
+            slope = (score[-1] - score[0]) / (knot[-1] - knot[0])
+            return score[end] + slope * (value - knot[end])
     for at in range(len(knot) - 1):
         if value == knot[at]:
             return score[at]
