@@ -21,8 +21,8 @@ FEWEST_KNOTS = 10
 
 
 class Curves(NamedTuple):
-    """Of some features, functions that rise: linear between knots, and beyond them as from the first
-    to the last."""
+    """Of some features, functions that rise: linear between knots, and beyond them as from the
+    first to the last."""
 
     place: Int64
     """(curve,) the features."""
