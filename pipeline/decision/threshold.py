@@ -148,12 +148,16 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
     gain = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
     error = 0.0 if cost is None else float(np.hypot((1.0 - cost) * e0, cost * e1))
     sure = (gain - SURE * (error * moved.rows + moved.noise))[1:-1]  # some rows of either class
-    cut, used, reason = start, plain, "No move from the plain vote surely pays."
+    cut, used, reason = (
+        start,
+        plain,
+        "No move from the plain vote pays more than its standard error.",
+    )
     if sure.max() > 0.0:
         cut = 1 + int(np.argmax(sure))
         used = at if cut == full else (cut - 0.5) / k
         if_so = "" if cost is None else ", if mistakes depend on the class alone"
-        reason = f"The threshold is the one that surely pays most on the held-out labels{if_so}."
+        reason = f"The threshold pays most on held-out labels, less a standard error{if_so}."
     even = used if objective == "accuracy" else tempered(rates, votes).threshold
     rows, rows_error, balanced = _moved(votes, half, (p0, p1)).worth(cut, e0, e1)
     return Decision(used, at, rows, rows_error, reason, objective, balanced, even)
