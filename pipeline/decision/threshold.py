@@ -157,7 +157,7 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
         cut = 1 + int(np.argmax(sure))
         used = at if cut == full else (cut - 0.5) / k
         if_so = "" if cost is None else ", if mistakes depend on the class alone"
-        reason = f"The threshold pays most on held-out labels, less a standard error{if_so}."
+        reason = f"The threshold pays most, less a standard error, on the held-out labels{if_so}."
     even = used if objective == "accuracy" else tempered(rates, votes).threshold
     rows, rows_error, balanced = _moved(votes, half, (p0, p1)).worth(cut, e0, e1)
     return Decision(used, at, rows, rows_error, reason, objective, balanced, even)
