@@ -191,7 +191,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     classes_ : (class,) the labels
     n_neighbors_ : the k in use
     transition_matrix_ : (class, class) float64, P(given | true), row = true class
-    metric_ : the metric in use
+    metric_ : the metric in use; "normal-scores": features as they are, but for those of heavy tails
     metric_choice_ : what was tried, with its loss, and the relevance of each feature; None where
         nothing was
     noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None

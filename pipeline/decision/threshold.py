@@ -148,11 +148,7 @@ def tempered(rates: NoiseRates, votes: Int64, objective: str = "accuracy") -> De
     gain = moved.keep * moved.sign * (moved.truly - (given if cost is None else cost) * moved.rows)
     error = 0.0 if cost is None else float(np.hypot((1.0 - cost) * e0, cost * e1))
     sure = (gain - SURE * (error * moved.rows + moved.noise))[1:-1]  # some rows of either class
-    cut, used, reason = (
-        start,
-        plain,
-        "No move from the plain vote pays more than its standard error.",
-    )
+    cut, used, reason = start, plain, "No move from the plain vote pays more than its error."
     if sure.max() > 0.0:
         cut = 1 + int(np.argmax(sure))
         used = at if cut == full else (cut - 0.5) / k

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -316,30 +317,55 @@ def test_what_cannot_be_learned_is_refused(
     assert told in line
 
 
-def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def amounts(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Five columns of heavy tails, two of which tell the classes apart."""
+    rng = np.random.default_rng(seed)
+    z = rng.normal(size=(n, 5))
+    y = (z[:, 0] + z[:, 1] > 0) ^ (rng.random(n) < 0.15)
+    return np.exp(1.5 * z).astype(np.float32), y.astype(np.int8)
+
+
+@pytest.mark.parametrize(
+    ("make", "metric", "width", "kept", "told"),
+    [
+        (table, "model", 13, "metric/threshold/c/0", "take that for the truth: --metric weighted"),
+        (amounts, "auto", 5, "curves/knot/c/0/0", "such as amounts, count by their normal scores"),
+    ],
+    ids=["logits", "normal scores"],
+)
+def test_what_is_learned_is_kept_with_the_run_and_the_same_for_every_row(
+    make: Callable[[int, int], tuple[np.ndarray, np.ndarray]],
+    metric: str,
+    width: int,
+    kept: str,
+    told: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    x, y = table(N, 0)
-    pool, run, options = tmp_path / "p.npz", tmp_path / "run", {"metric": "model", "scale": "none"}
+    x, y = make(N, 0)
+    pool, run = tmp_path / "p.npz", tmp_path / "run"
+    options = {"metric": metric, "scale": "none", "builder": "exact", "k": 10}
     np.savez(pool, X=x, y=y)
-    fit(pool, run, **options, builder="exact", k=10)
-    model = RobustKNeighborsClassifier(10, metric="model").fit(x, y)
+    fit(pool, run, **options)
+    model = RobustKNeighborsClassifier(10, metric=metric).fit(x, y)
+    tried = {one.metric for one in model.metric_choice_.tried}
+    assert ("normal-scores" in tried, bool(learned(run)["curves"])) == (make == amounts,) * 2
     seen = model._rows(x)
-    assert seen.shape == (N, 13)
+    assert seen.shape == (N, width)
     index = NearestNeighbors(n_neighbors=11).fit(seen)
     graph = open_run(str(run))["graph"]["00000"]
     expected = index.kneighbors(seen[graph["row"].values], return_distance=False)[:, 1:]
     assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
-    assert "models take that for the truth: --metric weighted" in (run / "report.txt").read_text()
+    assert told in (run / "report.txt").read_text()
 
-    fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
-    fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)
-    fit(pool, tmp_path / "again", **options, builder="exact", k=10)
+    fit(pool, tmp_path / "workers", **options, workers=1)
+    fit_until("metric", pool, tmp_path / "again", **options)
+    fit(pool, tmp_path / "again", **options)
     for other in ("workers", "again"):
         assert learned(tmp_path / other) == learned(run)
         assert results(tmp_path / other) == results(run)
 
-    new, _ = table(80, 1)
+    new, _ = make(80, 1)
     np.save(tmp_path / "q.npy", new)
     asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), *QUIET]
     assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0
@@ -347,54 +373,11 @@ def test_logits_are_kept_with_the_run_and_the_same_for_every_row(
     scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
     assert np.isclose(scored, y[near].mean(axis=1)).mean() > 0.98
 
-    trees = run / "results.zarr" / "metric" / "threshold" / "c" / "0"
-    trees.write_bytes(trees.read_bytes()[:-9])
+    before, learned_file = results(run), run / "results.zarr" / kept
+    learned_file.write_bytes(learned_file.read_bytes()[:-9])
     assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
-    assert "metric/threshold" in capsys.readouterr().err
-
-
-def test_normal_scores_are_kept_with_the_run_and_the_same_for_every_row(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    def amounts(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        rng = np.random.default_rng(seed)
-        z = rng.normal(size=(n, 5))
-        y = (z[:, 0] + z[:, 1] > 0) ^ (rng.random(n) < 0.15)
-        return np.exp(1.5 * z).astype(np.float32), y.astype(np.int8)
-
-    x, y = amounts(N, 0)
-    pool, run, options = tmp_path / "p.npz", tmp_path / "run", {"metric": "auto", "scale": "none"}
-    np.savez(pool, X=x, y=y)
-    fit(pool, run, **options, builder="exact", k=10)
-    model = RobustKNeighborsClassifier(10).fit(x, y)
-    assert "normal-scores" in {one.metric for one in model.metric_choice_.tried}
-    assert learned(run)["curves"]
-    index = NearestNeighbors(n_neighbors=11).fit(model._rows(x))
-    graph = open_run(str(run))["graph"]["00000"]
-    expected = index.kneighbors(model._rows(x)[graph["row"].values], return_distance=False)[:, 1:]
-    assert (graph["neighbor"].values[:, :10] == expected).mean() > 0.999
-    assert "such as amounts, count by their normal scores" in (run / "report.txt").read_text()
-
-    fit(pool, tmp_path / "workers", **options, builder="exact", k=10, workers=1)
-    fit_until("metric", pool, tmp_path / "again", **options, builder="exact", k=10)
-    fit(pool, tmp_path / "again", **options, builder="exact", k=10)
-    for other in ("workers", "again"):
-        assert learned(tmp_path / other) == learned(run)
-        assert results(tmp_path / other) == results(run)
-
-    new, _ = amounts(80, 1)
-    np.save(tmp_path / "q.npy", new)
-    asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), *QUIET]
-    assert main([*asked, "--out", str(tmp_path / "s.parquet")]) == 0
-    near = index.kneighbors(model._rows(new), 10, return_distance=False)
-    scored = pq.read_table(tmp_path / "s.parquet")["eta_corr"].to_numpy()
-    assert np.isclose(scored, y[near].mean(axis=1)).mean() > 0.98
-
-    before, knots = results(run), run / "results.zarr" / "curves" / "knot" / "c" / "0" / "0"
-    knots.write_bytes(knots.read_bytes()[:-9])
-    assert main([*asked, "--out", str(tmp_path / "t.parquet")]) == 3
-    assert "curves/knot" in capsys.readouterr().err
-    fit(pool, run, **options, builder="exact", k=10)
+    assert kept.partition("/c/")[0] in capsys.readouterr().err
+    fit(pool, run, **options)
     assert results(run) == before
 
 
