@@ -159,10 +159,11 @@ def choose_metric(
     if weigh or requested in LEARNED:
         scores = curves(x)
         if scores is not None:
-            loss = label_losses(scores.apply(x), y, np.arange(n_judged), k, threads)
+            normal = scores.apply(x)
+            loss = label_losses(normal, y, np.arange(n_judged), k, threads)
             both = {AS_SCALED: losses[AS_SCALED], NORMAL_SCORES: loss}
             if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
-                x, losses[NORMAL_SCORES] = scores.apply(x), loss
+                x, losses[NORMAL_SCORES] = normal, loss
             else:
                 scores = None
         statistics.see(x)
