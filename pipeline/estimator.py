@@ -19,6 +19,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
+from pipeline.blocks.logits import can_learn
 from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
@@ -26,6 +27,7 @@ from pipeline.blocks.scaling import FeatureStatistics, Scaling, spreads
 from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
+from pipeline.decision.odds import judged_by_places
 from pipeline.decision.quality import FIT_ROWS, correction
 from pipeline.decision.suspects import (
     PORTION,
@@ -47,7 +49,7 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
+from pipeline.knn.rows import METRICS, Rows, as_rows, dense, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.copies import (
@@ -325,6 +327,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         with self._timed(f"noise, with k = {self.n_neighbors_}"):
             group_of = None if belongs is None else belongs[anchors]
             noise = self._noise(near, anchors, reach, group_of, mates.groups)
+            noise = noise if mates else self._by_places(noise, lists, x)
         self.support_, self.reason_ = noise.support, noise.reason
         self.transition_interval_, self.class_support_ = noise.interval, noise.class_support
         self.transition_matrix_, self.noise_rates_, self.threshold_ = noise.matrix, None, None
@@ -515,6 +518,15 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         x = self._x[anchors[:, 0]]
         lists = anchors, self._label[anchors], n_groups or n, c, x, reach
         return transition_matrix(*lists, threads=self._threads(), group=group)
+
+    def _by_places(self, noise: Transition, lists: Int64, x: Rows) -> Transition:
+        """The same; of two classes not by rates that the places of a sample contradict."""
+        if noise.rates is None or not can_learn(x.shape[1]):
+            return noise
+        rows, grid = np.flatnonzero(self._drawn()), k_grid(lists.shape[1])
+        count, own = counts(lists[rows].astype(np.int8), grid), self._label[rows].astype(np.int8)
+        judged = judged_by_places(noise.rates, count, grid, own, dense(x[rows]))
+        return noise if judged is noise.rates else of_rates(judged)
 
     def _suspects(
         self,

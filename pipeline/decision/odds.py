@@ -44,19 +44,28 @@ from pipeline.decision.quality import (
     reach_of,
     soft_log,
 )
-from pipeline.decision.threshold import bounded, contradicted
+from pipeline.decision.threshold import bounded, contradicted, vote_table
 from pipeline.decision.votes import counts
-from pipeline.decision.where import find_places
+from pipeline.decision.where import find_places, place_of
 from pipeline.decision.whose import Place, Whose, of_two
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
 SIZES = (5, 10, 20, 35, 50, 100)
 """Neighborhood sizes whose counts are weighed."""
+PLACED = (
+    "By the estimated rates one class is mostly given the other label, but many of its labels "
+    "stand in a place whose rows are like others, which have the other label, but for one feature: "
+    "these are mistakes of the place, the rates are not known, and the plain vote decides."
+)
 TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
+LOST, IN_PLACES, OUTSIDE = 0.4, 0.25, 0.7
+"""Rate from which a class is mostly given the other label, about; the part of its labels that
+places of mistakes hold at least for these to explain it; and `outside` of `find_places`, by which a
+class that lies apart is no place."""
 
 
 @dataclass(frozen=True)
@@ -142,6 +151,31 @@ def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
     by_class = part * bounded(rates.p0, rates.p1) + (1.0 - part) * unknown
     p0, p1 = ((1.0 - alike) * by_class + alike * wrong).tolist()
     return Assumed(p0, p1, (zeros, ones))
+
+
+def judged_by_places(
+    rates: NoiseRates, count: Integers, grid: tuple[int, ...], given: Int8, x: Float32
+) -> NoiseRates:
+    """The rates; or that they are unknown (``in_place``), where by them a class is mostly given the
+    other label, but where both classes are as often wrong, places of mistakes hold many of its
+    labels.
+
+    count, given, x : (row, grid), (row,) and (row, feature) of a sample
+    """
+    mostly = rates.method == "crossfit" and max(rates.p0, rates.p1) >= LOST
+    if not mostly or rates.doubtful:
+        return rates
+    ends = (0.0, max(rates.p0_interval[1], 0.5)), (0.0, max(rates.p1_interval[1], 0.5))
+    doubted = replace(rates, in_place=True, support="unsupported", reason=PLACED)
+    doubted = replace(doubted, p0_interval=ends[0], p1_interval=ends[1])
+    votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
+    sizes = sizes_among(grid)
+    some = count[:, [grid.index(k) for k in sizes]]
+    vote = weighed_vote(some, sizes, given, assumed(doubted, votes))
+    chance, by = expit(vote.log_odds(vote.features(some))), vote.assumed.correction()
+    places = find_places(x, *of_two(chance), given.astype(np.int64), by.matrix, OUTSIDE)
+    there = place_of([one for one in places if one.matrix], x) >= 0
+    return doubted if there[given == (rates.p1 > rates.p0)].mean() >= IN_PLACES else rates
 
 
 def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Float64:

@@ -116,7 +116,8 @@ def credible(rates: NoiseRates, votes: Sequence[Int64]) -> NoiseRates:
     if not rates.doubtful:
         return rates
     wrong = contradicted(votes)
-    reason = UNKNOWN if rates.unknown else DOUBTED
+    doubt = UNKNOWN if rates.unknown else DOUBTED
+    reason = rates.reason if rates.in_place else doubt
     return replace(rates, p0=wrong, p1=wrong, method="contradicted", reason=reason)
 
 

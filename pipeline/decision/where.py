@@ -20,7 +20,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import xlogy
 
-from pipeline.arrays import Float32, Float64, Int32, Int64, Integers
+from pipeline.arrays import Bools, Float32, Float64, Int32, Int64, Integers
 from pipeline.decision.whose import ROWS, Attributed, Place, wrong_rates
 from pipeline.knn.exact import nearest
 from pipeline.noise.segments import Bound, inside, leaves, sample_rows
@@ -46,11 +46,18 @@ SEPARATE = 0.15
 
 
 def find_places(
-    x: Float32, chance: Float64, code: Int32, given: Integers, matrix: Float64
+    x: Float32,
+    chance: Float64,
+    code: Int32,
+    given: Integers,
+    matrix: Float64,
+    outside: float = 0.0,
 ) -> tuple[Place, ...]:
     """The places of a sample whose labels are wrong more often; none where nothing is sure.
 
     x : (row, feature); the others as of ``wrong_rates``
+    outside : of the rows nearest to a place's, by all features but one, this part of what chance
+        has must lie outside, for those there to be like them
     """
     known = np.flatnonzero((given >= 0) & (given < len(matrix)))
     known = _spread(known, sample_rows(x.shape[1]))
@@ -73,7 +80,7 @@ def find_places(
     rates = wrong_rates(chance, code, given, group, matrix, len(places), True)
     sample = Attributed(before, slot, own, group[known])
     for at, one in enumerate(places):
-        others = _by_others(some, sample, likely, at, one.bounds, matrix)
+        others = _by_others(some, sample, likely, at, one.bounds, matrix, outside)
         if others is not None:
             rates[at] = 1.0 - np.diag(others.matrix)
             if others.as_overlap:
@@ -99,6 +106,7 @@ def _by_others(
     place: int,
     bounds: tuple[Bound, ...],
     matrix: Float64,
+    least_outside: float,
 ) -> _ByOthers | None:
     """What rows outside a place are given that are like its rows in all features but one; None
     where these do not agree, where chances make the labels likelier, or where these are not surely
@@ -115,7 +123,10 @@ def _by_others(
     if x.shape[1] < 2 or weight is None:
         return None
     telling = np.argsort(-weight * outside.std(axis=0, dtype=np.float64), kind="stable")[:TELLING]
-    query, among = ((part * weight).astype(np.float32) for part in (x[rows], outside))
+    some = _spread(np.arange(len(x)), OTHERS)
+    query, among, all_over = (
+        (part * weight).astype(np.float32) for part in (x[rows], outside, x[some])
+    )
     fewest, best = 0.5, None  # mistakes: most labels of a place are right
     for feature in sorted({bound[0] for bound in bounds}):
         rest = telling[telling != feature]
@@ -131,10 +142,17 @@ def _by_others(
             and more.sum() <= SIMPLER * more.std() * np.sqrt(len(rows))
             and (np.diag(there) < np.diag(matrix)).any()
             and _tells_apart(there)
+            and _outside(query[:, rest], all_over[:, rest], here[some]) >= least_outside
         ):
             doubt = sample.chance[rows] * (sample.code[rows] != clean[:, None])
             fewest, best = often, _ByOthers(there, doubt.sum(axis=1).mean() > DOUBTED * often)
     return best
+
+
+def _outside(query: Float32, x: Float32, here: Bools) -> float:
+    """Share of those outside among the rows nearest to a place's, over that among all rows."""
+    index, _ = nearest(query, x, AROUND)
+    return float((~here[index]).mean() / (~here).mean())
 
 
 def _telling(x: Float32, label: Int64, n_classes: int) -> Float64 | None:

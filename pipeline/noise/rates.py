@@ -74,6 +74,8 @@ class NoiseRates:
     """Numbers and lists for the report; JSON as it stands."""
     errors: tuple[float, float] | None = None
     """Standard errors of (p0, p1) if mistakes depend on the class alone; None: the intervals'."""
+    in_place: bool = False
+    """Whether mistakes of a place pass for a class whose labels are mostly lost."""
 
     @property
     def standard_errors(self) -> tuple[float, float]:
@@ -132,8 +134,9 @@ class NoiseRates:
 
     @property
     def doubtful(self) -> bool:
-        """Whether no decision should rest on the rates: they are unknown; or by them a class is
-        mostly given the other label, while labels are mixed around rows of the other class too.
+        """Whether no decision should rest on the rates: they are unknown, or those of a place; or
+        by them a class is mostly given the other label, while labels are mixed around rows of the
+        other class too.
 
         Mistakes that grow along the features look like that where a class is rare, and corrected by
         such rates whole regions would move to it. Where rows of a class are just mostly left
@@ -141,7 +144,7 @@ class NoiseRates:
         """
         if self.method != "crossfit" or self.support == "supported" or not self.diagnostics:
             return False
-        if self.unknown:
+        if self.unknown or self.in_place:
             return True
         rates = self.p0, self.p1
         strange = [p + 0.5 * i for p, i in zip(rates, self.impurity, strict=True)]

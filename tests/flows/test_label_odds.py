@@ -16,6 +16,7 @@ from flows.report.kinds.two import ALIKE
 from flows.report.lines import predicted_by
 from pipeline.arrays import AnyArray
 from pipeline.decision.class_votes import CANDIDATES
+from pipeline.decision.odds import PLACED
 from pipeline.decision.quality import FIT_ROWS
 from pipeline.decision.tempering import Worth
 from pipeline.estimator import RobustKNeighborsClassifier
@@ -48,6 +49,23 @@ def test_the_verdict_says_where_qualities_take_one_rate(tmp_path: Path) -> None:
     np.savez(tmp_path / "pool.npz", X=x.astype(np.float32), y=clean ^ wrong)
     report = fit(tmp_path / "pool.npz", tmp_path / "run")
     assert report["reason"].endswith(ALIKE)
+
+
+def test_rates_of_a_place_decide_nothing_as_the_estimator_says(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.random(N) < 0.04
+    x = np.column_stack([rng.normal(size=(N, 3)) + clean[:, None], 4.0 * rng.random(N)])
+    wrong = rng.random(N) < 0.4 * (x[:, 3] > 2.8)
+    x, given = x.astype(np.float32), clean ^ wrong
+    np.savez(tmp_path / "pool.npz", X=x, y=given)
+    report = fit(tmp_path / "pool.npz", tmp_path / "run", k=None)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x, given)
+    assert report["support"] == model.support_ == "unsupported"
+    assert report["reason"] == report["decision"]["reason"] == model.reason_ == PLACED
+    low, high = report["share_wrong_interval"]
+    assert low <= wrong.mean() <= high
+    issues = pd.read_parquet(tmp_path / "run" / "label_issues.parquet")
+    np.testing.assert_allclose(issues["label_quality"], model.label_quality_, rtol=1e-5)
 
 
 @pytest.fixture(scope="module")

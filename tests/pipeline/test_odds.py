@@ -188,6 +188,23 @@ def test_mistakes_near_a_rare_class_do_not_pass_for_its_rows() -> None:
     assert model.label_issues_[~wrong].mean() < 0.02
 
 
+@pytest.mark.parametrize("in_place", [True, False])
+def test_mistakes_of_a_place_are_no_class_of_which_most_labels_are_lost(in_place: bool) -> None:
+    """Four labels in ten of a third of the rows are wrong; or six in ten of a class are missing."""
+    rng = np.random.default_rng(2)
+    n, rare, apart = 3000, *((0.04, 1.0) if in_place else (0.3, 4.0))
+    clean = (rng.random(n) < rare).astype(np.int64)
+    x = np.column_stack([rng.normal(size=(n, 3)) + apart * clean[:, None], 4 * rng.random(n)])
+    wrong = rng.random(n) < (0.4 * (x[:, 3] > 2.8) if in_place else 0.6 * clean)
+    label = np.where(wrong, 1 - clean, clean)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x, label)
+    assert model.noise_rates_ is not None
+    assert model.noise_rates_[1] > 0.4
+    assert (model.support_ == "unsupported" and "place" in model.reason_) is in_place
+    assert (model.predict(x) == clean).mean() > 0.93
+    assert average_precision_score(wrong, -model.label_quality_) > (0.45 if in_place else 0.9)
+
+
 def test_names_of_the_classes_do_not_matter() -> None:
     one, other, _ = judged(600, 3)
     np.testing.assert_allclose(one.label_quality, other.label_quality, atol=0.02)

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from strategies import generators
 
+from pipeline.decision.odds import OUTSIDE
 from pipeline.decision.where import _matrix_there, find_places, place_of, place_rates
 from pipeline.decision.whose import ROWS, Place, Whose
 
@@ -79,6 +80,24 @@ def test_where_one_class_changes_into_the_other_they_are_not_told_apart(
     chance = np.column_stack([1.0 - one, one])
     places = find_places(x, chance, code, label, np.array([[0.95, 0.05], [0.05, 0.95]]))
     assert not apart_in(places).any()
+
+
+def test_rows_outside_that_are_unlike_those_of_a_place_say_nothing_of_it() -> None:
+    """A cloud of its own, of which half the labels are lost, is no place of mistakes, though the
+    nearest rows outside agree."""
+    rng = np.random.default_rng(0)
+    n, matrix = 3000, np.array([[0.95, 0.05], [0.05, 0.95]])
+    there = rng.random(n) < 0.2
+    x = (rng.normal(size=(n, 4)) + 3.0 * there[:, None]).astype(np.float32)
+    label = (there & (rng.random(n) < 0.45)).astype(np.int64)
+    chance = np.where(there[:, None], [0.55, 0.45], [0.98, 0.02])
+    code = np.tile(np.arange(2, dtype=np.int32), (n, 1))
+    assert not apart_in(find_places(x, chance, code, label, matrix, OUTSIDE)).any()
+    x[:, 1:] -= np.float32(3.0) * there[:, None]  # now but for one feature they are alike
+    x[:, 1] += np.float32(6.0) * (rng.random(n) < 0.3)
+    label = np.where(x[:, 1] > 3.0, 1, label)
+    chance[x[:, 1] > 3.0] = [0.02, 0.98]
+    assert apart_in(find_places(x, chance, code, label, matrix, OUTSIDE)).any()
 
 
 def test_few_rows_have_no_places() -> None:

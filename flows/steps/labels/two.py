@@ -30,6 +30,7 @@ from pipeline.decision.odds import (
     first_pass,
     fit_second,
     hear_models,
+    judged_by_places,
     odds_around,
     own_odds,
     second_pass,
@@ -208,21 +209,25 @@ def estimate_rates(
             estimates["crossfit"] = crossfit(**anchor_lists(run, graph), threads=threads)
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
+        sample, x, alone = counted.drawn(), None, not graph.mates
+        count, given = sample["count"], sample["given_label"]
+        if can_learn(pool.n_features):
+            x = sampled(run, "partition", sample["row"])
+            if alone:
+                known_by = count, grid, given, x
+                estimates[chosen] = judged_by_places(estimates[chosen], *known_by)
         rates = estimates[chosen]
         votes = [np.sum([counts.votes[i] for counts in filled], axis=0) for i in range(len(grid))]
         decided_by = credible(rates, [votes[at]])
         decision = tempered(decided_by, votes[at], params.objective)
-        rule, sample = rule_of(decided_by, decision), counted.drawn()
-        count, given = sample["count"], sample["given_label"]
+        rule = rule_of(decided_by, decision)
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
         features, forests, worth_it = weighed.features(of_sizes), None, None
-        if can_learn(pool.n_features):
-            x = sampled(run, "partition", sample["row"])
-            weighed, features, forests = hear_models(
-                weighed, of_sizes, given, x, threads, not graph.mates
-            )
+        if x is not None:
+            heard_by = weighed, of_sizes, given, x
+            weighed, features, forests = hear_models(*heard_by, threads, alone)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
