@@ -224,4 +224,9 @@ def pick(where: str, names: Sequence[str], *wanted: str) -> str:
     for name in wanted:
         if name in names:
             return name
+    if "indptr" in names:
+        raise InputError(
+            f"{where}: a sparse matrix of SciPy; rows are read dense, as np.save(FILE, "
+            "matrix.toarray()) writes them"
+        )
     raise InputError(f"{where}: no array {wanted[0]!r}; arrays are {listed(sorted(names))}")

@@ -11,6 +11,9 @@ import numpy as np
 import pytest
 import zarr
 from refusals import refused, saved, text
+from scipy import sparse
+
+from storage.sources.opening import open_source
 
 X = np.arange(12.0).reshape(4, 3)
 
@@ -32,6 +35,11 @@ def test_arrays(tmp_path: Path) -> None:
     np.savez(tmp_path / "t.npz", X=X, z=X[:, 0])
     refused("no array 'y'; arrays are 'X', 'z'", source=tmp_path / "t.npz")
     refused("no array 'q'", source=tmp_path / "t.npz", label_column="q")
+    sparse.save_npz(tmp_path / "t.npz", sparse.csr_array(X))
+    refused("sparse", "np.save(FILE, matrix.toarray())", source=tmp_path / "t.npz", **bare)
+    np.save(tmp_path / "dense.npy", sparse.load_npz(tmp_path / "t.npz").toarray())
+    dense = open_source(tmp_path / "dense.npy", with_labels=False)
+    assert np.array_equal(next(dense.chunks(9))[0], X)
     np.savez(tmp_path / "t.npz", X=X, y=np.array([1, None, 2, 3], object))
     refused("t.npz[y]", "objects (pickled)", source=tmp_path / "t.npz")
     with zipfile.ZipFile(tmp_path / "t.npz", "w") as archive:
