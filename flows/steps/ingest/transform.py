@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
@@ -36,8 +36,9 @@ from storage.files.location import Location
 from storage.runs.pool import Pool
 from storage.runs.run import Run
 
-K = TypeVar("K", Components, Curves, Forests)
 PROJECTION, METRIC, CURVES = "projection", "metric", "curves"
+KINDS: dict[str, Any] = {PROJECTION: Components, CURVES: Curves}
+"""What such a group holds; others hold models."""
 TREES = "trees"
 """The group of the models that stand beside the vote."""
 SUM_WITHIN = 0.01
@@ -54,35 +55,22 @@ class PcaUsed:
 
 
 @dataclass(frozen=True)
-class Projected(Scaling):
-    """Components of the features, and the scaling of these. It names where the components are kept,
+class Kept(Scaling):
+    """Components or curves of the features, and the scaling of these. It names where they are kept,
     as what parts are given is small."""
-
-    location: str = ""
-    """The run."""
-    digest: str = ""
-    """Of the weights: another training may have been in this folder."""
-
-    def apply(self, x: Float32) -> Float32:
-        """(row, component) float32 of rows (row, feature) float32."""
-        return super().apply(kept(Components, self.location, PROJECTION, self.digest).apply(x))
-
-
-@dataclass(frozen=True)
-class Curved(Scaling):
-    """Normal scores of the features of heavy tails, and the scaling of these."""
 
     base: Scaling = field(default_factory=Scaling)
     """What is done before."""
     location: str = ""
     """The run."""
+    path: str = PROJECTION
+    """The group."""
     digest: str = ""
-    """Of the curves."""
+    """Of what is in it: another training may have been in this folder."""
 
     def apply(self, x: Float32) -> Float32:
-        """(row, feature) float32 of rows (row, feature) float32."""
-        curves = kept(Curves, self.location, CURVES, self.digest)
-        return super().apply(curves.apply(self.base.apply(x)))
+        """(row, component or feature) float32 of rows (row, feature) float32."""
+        return super().apply(kept(self.location, self.path, self.digest).apply(self.base.apply(x)))
 
 
 @dataclass(frozen=True)
@@ -105,7 +93,7 @@ class BesideLogits(Scaling):
         """(row, feature and logit) float32 of rows (row, feature) float32."""
         rows = self.base.apply(x)
         if self.digest:
-            trees = kept(Forests, self.location, METRIC, self.digest)
+            trees = kept(self.location, METRIC, self.digest)
             return Modeled(self.offset, self.factor, forests=trees).apply(rows)
         logits = _logits(x, self.columns) / np.float32(self.spread)
         return np.hstack([super().apply(rows), logits])
@@ -129,9 +117,9 @@ class Metric:
 
 
 @lru_cache(maxsize=4)
-def kept(kind: type[K], location: str, path: str, digest: str) -> K:
+def kept(location: str, path: str, digest: str) -> Any:
     """Trees, components or curves, in a group of a run, by their digest."""
-    group = Run(Location(location)).group(path)
+    group, kind = Run(Location(location)).group(path), KINDS.get(path, Forests)
     return kind(*(read_array(group, name) for name in kind._fields))
 
 
@@ -146,7 +134,7 @@ def heard(
     unscaled features; None where there are no models, whose digest is empty."""
     if not digest:
         return None
-    forests = kept(Forests, run.location.url, TREES, digest)
+    forests = kept(run.location.url, TREES, digest)
     return say(forests.for_new_rows() if are_new else forests, features())
 
 
@@ -347,7 +335,7 @@ def transform(run: Run, scaling: Scaling) -> Scaling:
         n_features = len(run.config()["feature_names"])
         base = _without(base, metric.columns, n_features)
     if metric.curves:
-        base = Curved(base=base, location=run.location.url, digest=metric.curves)
+        base = Kept(base=base, location=run.location.url, path=CURVES, digest=metric.curves)
     if not metric.digest and metric.choice.metric != PROBABILITIES:
         return base.then(by)
     place = run.location.url, metric.digest
@@ -363,9 +351,7 @@ def metric_used(run: Run) -> Metric | None:
 def _components_of(run: Run, scaling: Scaling) -> Scaling:
     """The scaling of a training, or its projection if it has one."""
     about = _about(run)
-    return (
-        scaling if about is None else Projected(location=run.location.url, digest=about["digest"])
-    )
+    return scaling if about is None else Kept(location=run.location.url, digest=about["digest"])
 
 
 def pca_used(run: Run) -> PcaUsed | None:
