@@ -25,7 +25,6 @@ from pipeline.noise.asymptotes import (
     fit_index,
     read_plateau,
 )
-from pipeline.noise.copies import OneEach, groups_of, one_of_value
 from pipeline.noise.cores import NEIGHBORS, blends, clustering, in_core, near_anchors
 from pipeline.noise.rates import (
     ALLOWED,
@@ -39,7 +38,6 @@ from pipeline.noise.rates import (
     known_to,
     too_few,
     verdict,
-    worst,
 )
 from pipeline.noise.regions import RegionTest, at_most_weak, region_test
 
@@ -86,23 +84,19 @@ def crossfit(
     label: Int8,
     n_rows: int,
     x: Floating | None = None,
-    distance: Floating | None = None,
     coverage: int = COVERAGE,
     threads: Threads = ALONE,
-    group: Int64 | None = None,
 ) -> NoiseRates:
-    """Noise rates from anchors' neighbor lists, the same bits in whatever order anchors come.
+    """Noise rates from anchors' neighbor lists, the same bits in whatever order anchors come; each
+    row counts (``transition_matrix`` counts copies once).
 
     ``neighbor`` is (anchor, K) int64 row ids, nearest first, column 0 the anchor itself; ``label``
     (anchor, K) int8 in {0, 1}, the given labels of those rows; ``n_rows`` the size of the pool.
     The labels in the first few columns are held out; averages over the columns after them order the
     anchors. ``x`` is (anchor, feature), the anchors themselves: with it, the assumption that
     mistakes depend on the class alone is tested (``region_test``), and the verdict is at most
-    ``weak`` where it fails. ``distance`` is (anchor, K), those of the neighbors: with it, rows
-    whose labels are copies are counted once (``copies``). ``coverage`` is the most labels held out
-    per anchor. ``group`` is (anchor, K), the groups of these rows where they are known: one anchor
-    of each group counts (``one_of_value``), ``n_rows`` is the number of groups, and copies are not
-    looked for. ValueError on shapes that differ, fewer than 20 anchors, K < 10 or other labels.
+    ``weak`` where it fails. ``coverage`` is the most labels held out per anchor. ValueError on
+    shapes that differ, fewer than 20 anchors, K < 10 or other labels.
     """
     if neighbor.shape != label.shape or neighbor.ndim != 2:
         raise ValueError(f"neighbor {neighbor.shape} and label {label.shape}: shapes must agree")
@@ -110,13 +104,6 @@ def crossfit(
         raise ValueError(f"lists {neighbor.shape}: need at least 20 anchors and 10 columns")
     if label.min() < 0 or label.max() > 1:
         raise ValueError(f"labels {label.min()} to {label.max()}: only 0 and 1 are labels here")
-    if group is not None:
-        return _one_each(one_of_value(neighbor, label, group), n_rows, x)
-    for distinct in groups_of(neighbor, label, distance, 2, n_rows):
-        rates = counted_once(distinct, n_rows, x)
-        if rates is not None:
-            reason = distinct.reason(rates.reason, [rates.support])
-            return replace(rates, support=worst([rates.support, distinct.at_most]), reason=reason)
     in_order = bool((np.diff(neighbor[:, 0]) >= 0).all())  # then nothing is copied
     order = slice(None) if in_order else np.argsort(neighbor[:, 0], kind="stable")
     exchanged = 2 * int(label.sum(dtype=np.int64)) > label.size  # the rarer label is 1 in all fits,
@@ -124,7 +111,7 @@ def crossfit(
     sample, features, sizes = held_out(neighbor[order], rarer[order], n_rows, coverage)
     if label.min() == label.max():
         why = "Every label is the same, so nothing tells noise from truth."
-        return _unknown(float(label[0, 0]), 1.0 - float(label[0, 0]), why)
+        return unknown(float(label[0, 0]), 1.0 - float(label[0, 0]), why)
     with one_thread():  # else the number of threads decides the last bits
         index = fit_index(features, sample)
         curve = fit_asymptotes(index, sample, n_rows)
@@ -144,35 +131,6 @@ def crossfit(
         tests = _regions(x[order], rarer[order], n_first, curve, sample, threads)
         rates = at_most_weak(rates, tests[::-1] if exchanged else tests)
     return rates
-
-
-def counted_once(distinct: OneEach, n_rows: int, x: Floating | None = None) -> NoiseRates | None:
-    """The rates of distinct rows; None where each row's label is its own."""
-    if distinct.every is None:
-        rates = _one_each(distinct, n_rows, x)
-        return rates if distinct.copied(_differ(rates, 1.96)) else None
-    neighbor, label = distinct.every
-    rates = crossfit(neighbor, label.astype(np.int8), n_rows, coverage=1)
-    return _one_each(distinct, n_rows, x) if distinct.copied(_differ(rates, 0.0)) else None
-
-
-def _one_each(distinct: OneEach, n_rows: int, x: Floating | None) -> NoiseRates:
-    """The rates of distinct rows, with each anchor's own label alone held out."""
-    if not distinct.enough:
-        return _unknown(0.0, 0.0, distinct.too_few)
-    label, n_distinct = distinct.label.astype(np.int8), max(1, round(n_rows * distinct.share))
-    anchors = None if x is None else x[distinct.anchor]
-    return crossfit(distinct.neighbor, label, n_distinct, anchors, coverage=1)
-
-
-def _differ(rates: NoiseRates, z: float) -> float:
-    """Chance that two given labels of one clean class differ, by the rates less ``z`` standard
-    errors; by the rates as they are where nothing supports them."""
-    shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
-    z *= rates.support != "unsupported"
-    fitted = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
-    wrong = [max(0.0, p - z * error) for p, error in fitted]
-    return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))
 
 
 def held_out(
@@ -294,7 +252,8 @@ def _side(
     }
 
 
-def _unknown(p0: float, p1: float, reason: str) -> NoiseRates:
+def unknown(p0: float, p1: float, reason: str) -> NoiseRates:
+    """Where nothing is known of the rates."""
     whole = (0.0, 1.0)
     return NoiseRates(p0, p1, whole, whole, "crossfit", 1, "unsupported", reason)
 

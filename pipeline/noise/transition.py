@@ -23,9 +23,9 @@ from pipeline.noise.cores import NEIGHBORS, in_core, near_anchors
 from pipeline.noise.extrema import (
     COVERAGE,
     OF_EACH_CLASS,
-    counted_once,
     crossfit,
     n_held_out,
+    unknown,
 )
 from pipeline.noise.rates import ALLOWED, MIXED, NoiseRates, Support, worst, worth
 from pipeline.noise.regions import FEWEST, SURELY, RegionTest, region_test
@@ -88,6 +88,15 @@ class Transition:
     errors: Float64 | None = None
     """(class,) errors of the diagonal if mistakes depend on the class alone; None: by intervals."""
 
+    def of_distinct(self, distinct: OneEach) -> Transition:
+        """The same with what is said of the groups whose rows it counts once."""
+        support = worst([self.support, distinct.at_most])
+        reason = distinct.reason(self.reason, self.class_support)
+        if self.rates is not None:
+            return of_rates(replace(self.rates, support=support, reason=reason))
+        verdicts = tuple(worst([one, distinct.at_most]) for one in self.class_support)
+        return replace(self, support=support, reason=reason, class_support=verdicts)
+
     @property
     def apart(self) -> Bools:
         """(class,) whether each stands apart, as far as that is known."""
@@ -124,31 +133,29 @@ def transition_matrix(
     the pool; ``x`` (anchor, feature), the anchors themselves, for the test whether mistakes depend
     on the features; ``distance`` (anchor, K), those of the neighbors: with it, rows whose labels
     are copies are counted once (``copies``); ``coverage``, labels held out per anchor at most;
-    ``group`` as in ``crossfit``. A class no list shows keeps its identity row, unsupported.
-    ValueError on labels out of range, shapes that differ, fewer than 20 anchors or K < 10.
+    ``group`` (anchor, K), the groups of these rows where they are known: one anchor of each counts
+    (``one_of_value``), ``n_rows`` is the number of groups, and copies are not looked for. A class
+    no list shows keeps its identity row, unsupported. ValueError on labels out of range, shapes
+    that differ, fewer than 20 anchors or K < 10.
     """
     if neighbor.shape != label.shape or len(neighbor) < 20 or neighbor.shape[1] < 10:
         lists = f"neighbor {neighbor.shape} and label {label.shape}"
         raise ValueError(f"{lists}: need equal shapes, at least 20 anchors and 10 columns")
     if label.min() < 0 or label.max() >= n_classes:
         raise ValueError(f"labels {label.min()} to {label.max()}: need 0 to {n_classes - 1}")
-    if n_classes == 2:
-        two = label.astype(np.int8)
-        return of_rates(crossfit(neighbor, two, n_rows, x, distance, threads=threads, group=group))
     if group is not None:
         return _one_each(one_of_value(neighbor, label, group), n_rows, n_classes, x, threads)
-    if np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
+    observed = np.unique(label) if n_classes > 2 else np.arange(2)
+    if n_classes > 2 and np.bincount(label[:, 0]).max() * n_rows < TOO_FEW * len(label):
         return _nothing(n_classes, f"No class has {TOO_FEW:.0f} rows.")
-    observed = np.unique(label)
     if len(observed) == 1:
         return _nothing(n_classes)
     for distinct in groups_of(neighbor, label, distance, len(observed), n_rows):
         counted = _counted_once(distinct, n_rows, n_classes, x, threads)
         if counted is not None:
-            verdicts = [worst([v, distinct.at_most]) for v in counted.class_support]
-            support = worst([counted.support, distinct.at_most])
-            reason = distinct.reason(counted.reason, counted.class_support)
-            return replace(counted, support=support, reason=reason, class_support=tuple(verdicts))
+            return counted.of_distinct(distinct)
+    if n_classes == 2:
+        return of_rates(crossfit(neighbor, label.astype(np.int8), n_rows, x, coverage, threads))
     order = np.argsort(neighbor[:, 0], kind="stable")
     c = len(observed)
     paid = min(MOST_CELLS // (8 * c), MOST_WORK // c**2)
@@ -182,11 +189,7 @@ def mates_in(
     if min(neighbor.shape) < FEWEST_LISTED:
         return Mates()
     for distinct in groups_of(neighbor, label, distance, n_classes, n_rows):
-        if n_classes == 2:
-            rates = counted_once(distinct, n_rows)
-            counted = None if rates is None else of_rates(rates)
-        else:
-            counted = _counted_once(distinct, n_rows, n_classes, None, threads)
+        counted = _counted_once(distinct, n_rows, n_classes, None, threads)
         if counted is not None and distinct.left_out(counted.class_support):
             mates = Mates(distinct.run, distinct.near)
             mate = mates.among(neighbor[:, 0], neighbor[:, 1:], distance[:, 1:])
@@ -221,11 +224,22 @@ def _one_each(
 def _differ(transition: Transition, at_least: bool) -> float:
     """Chance that two given labels of one clean class differ, by the matrix; or the least such
     chance within its intervals (``at_least``), where something supports it."""
+    if transition.rates is not None:
+        return _two_differ(transition.rates, 1.96 if at_least else 0.0)
     right = np.diag(transition.matrix)
     if at_least and transition.support != "unsupported" and transition.interval is not None:
         right = np.diagonal(transition.interval[:, :, 1])
     prior = np.full(len(right), 1.0 / len(right)) if transition.prior is None else transition.prior
     return 2.0 * float(prior @ (right * (1.0 - right)))
+
+
+def _two_differ(rates: NoiseRates, z: float) -> float:
+    """The same of two classes, by the rates less ``z`` standard errors."""
+    shares = [rates.diagnostics.get(name, {}).get("class_share", 0.5) for name in ("p0", "p1")]
+    z *= rates.support != "unsupported"
+    fitted = zip((rates.p0, rates.p1), rates.standard_errors, strict=True)
+    wrong = [max(0.0, p - z * error) for p, error in fitted]
+    return 2.0 * float(sum(share * p * (1.0 - p) for share, p in zip(shares, wrong, strict=True)))
 
 
 def of_rates(rates: NoiseRates) -> Transition:
@@ -245,6 +259,8 @@ def of_rates(rates: NoiseRates) -> Transition:
 
 def _nothing(n_classes: int, reason: str = "Every label is the same.") -> Transition:
     """Where nothing is known of the matrix."""
+    if n_classes == 2:
+        return of_rates(unknown(0.0, 0.0, reason))
     none: list[Support] = ["unsupported"] * n_classes
     return Transition(
         np.eye(n_classes),

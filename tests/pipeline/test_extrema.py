@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ from pipeline.noise.extrema import (
     held_out_classes,
     minmax,
 )
+from pipeline.noise.rates import NoiseRates, known_to, worth
 from pipeline.noise.rates import given as given_rates
-from pipeline.noise.rates import known_to, worth
-from pipeline.noise.transition import mates_in
+from pipeline.noise.transition import mates_in, transition_matrix
 
 RATES = [(0.2, 0.1), (0.1, 0.3), (0.4, 0.4), (0.0, 0.3)]
 
@@ -51,6 +52,13 @@ def noisy(y: NDArray[np.int8], p0: float, p1: float, seed: int) -> NDArray[np.in
     """Labels flipped at random, each class at its rate."""
     flip = np.random.default_rng([seed, 11]).random(len(y)) < np.where(y == 1, p1, p0)
     return np.where(flip, 1 - y, y).astype(np.int8)
+
+
+def once(near: NDArray[np.int64], label: NDArray[np.int8], n_rows: int, **more: Any) -> NoiseRates:
+    """The rates with copies counted once."""
+    rates = transition_matrix(near, label, n_rows, 2, **more).rates
+    assert rates is not None
+    return rates
 
 
 def two_clouds(n: int, seed: int, apart: float = 4.0) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
@@ -216,7 +224,7 @@ def test_copied_labels_count_once(jitter: float) -> None:
     near, distance, y, _ = copied(12, jitter, 0)
     given = np.repeat(noisy(y[::12], 0.26, 0.26, 1), 12)
     assert crossfit(near, given[near], len(y)).p0 < 0.03  # what copies make of it
-    rates = crossfit(near, given[near], len(y), distance=distance)
+    rates = once(near, given[near], len(y), distance=distance)
     assert rates.support != "supported"
     assert "92% of the rows are copies" in rates.reason
     assert "keep one of each group, and train again" in rates.reason
@@ -230,7 +238,7 @@ def test_copied_labels_count_once(jitter: float) -> None:
 def test_copies_with_labels_of_their_own_all_count(jitter: float, rate: float) -> None:
     near, distance, y, _ = copied(4, jitter, 2)
     given = noisy(y, rate, rate, 3)
-    rates = crossfit(near, given[near], len(y), distance=distance)
+    rates = once(near, given[near], len(y), distance=distance)
     assert rates == crossfit(near, given[near], len(y))
 
 
@@ -252,7 +260,7 @@ def test_labels_of_one_person_count_once(order: str, own: bool) -> None:
     x, y, given = x[at], y[at], given[at]
     near, distance = nearest(x, x, 399, exclude=np.arange(4000))
     near, distance = np.column_stack([np.arange(4000), near]), np.pad(distance, ((0, 0), (1, 0)))
-    rates, by_row = (crossfit(near, given[near], 4000, distance=d) for d in (distance, None))
+    rates, by_row = (once(near, given[near], 4000, distance=d) for d in (distance, None))
     if own or order != "by person":
         assert rates == by_row
         return
@@ -275,7 +283,7 @@ def test_labels_of_a_stretch_of_a_series_count_once(stretch: int) -> None:
     given = np.where(np.repeat(rng.random(4000) < 0.15, stretch)[:4000], 1 - y, y).astype(np.int8)
     near, distance = nearest(x, x, 399, exclude=np.arange(4000))
     near, distance = np.column_stack([np.arange(4000), near]), np.pad(distance, ((0, 0), (1, 0)))
-    rates, by_row = (crossfit(near, given[near], 4000, distance=d) for d in (distance, None))
+    rates, by_row = (once(near, given[near], 4000, distance=d) for d in (distance, None))
     if stretch == 1:
         assert rates == by_row
         return
@@ -297,7 +305,7 @@ def test_every_row_there_with_both_labels_is_not_supported() -> None:
     near, distance, y, _ = copied(2, 0.0, 4, n=800)
     given = np.where(np.arange(len(y)) % 2, 1 - y, y).astype(np.int8)
     assert crossfit(near, given[near], len(y)).support != "unsupported"
-    rates = crossfit(near, given[near], len(y), distance=distance)
+    rates = once(near, given[near], len(y), distance=distance)
     assert rates.support == "unsupported"
     assert "agree less often" in rates.reason
     assert "train again" not in rates.reason  # a row of either label is no better
@@ -305,7 +313,7 @@ def test_every_row_there_with_both_labels_is_not_supported() -> None:
 
 def test_ten_rows_repeated_are_no_evidence() -> None:
     near, distance, y, x = copied(400, 0.0, 5, n=10)
-    rates = crossfit(near, y[near], len(y), x=x, distance=distance)
+    rates = once(near, y[near], len(y), x=x, distance=distance)
     assert (rates.support, rates.p0_interval) == ("unsupported", (0.0, 1.0))
 
 
@@ -320,7 +328,7 @@ def test_clusters_apart_are_no_copies(n_clusters: int, size: int, rate: float) -
     near, distance = nearest(x, x, 399, exclude=np.arange(len(x)))
     near = np.column_stack([np.arange(len(x)), near])
     distance = np.pad(distance, ((0, 0), (1, 0)))
-    rates = crossfit(near, given[near], len(x), distance=distance)
+    rates = once(near, given[near], len(x), distance=distance)
     assert rates == crossfit(near, given[near], len(x))
 
 
@@ -342,8 +350,8 @@ def test_copies_are_left_out_in_whatever_order_anchors_come() -> None:
     near, distance, y, _ = copied(6, 0.02, 6)
     given = np.repeat(noisy(y[::6], 0.2, 0.2, 7), 6)
     mixed = np.random.default_rng(8).permutation(len(near))
-    there = crossfit(near, given[near], len(y), distance=distance)
-    assert there == crossfit(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
+    there = once(near, given[near], len(y), distance=distance)
+    assert there == once(near[mixed], given[near[mixed]], len(y), distance=distance[mixed])
 
 
 def radius_of(

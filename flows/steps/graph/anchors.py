@@ -97,8 +97,8 @@ def sampled(run: Run, sample: str, row: Int64) -> Float32:
 
 
 def anchor_lists(run: Run, graph: PoolGraph) -> dict[str, Any]:
-    """The anchors' lists, by the names that `crossfit` and `transition_matrix` have for them, with
-    the labels that rows were given."""
+    """The anchors' lists, by the names that `transition_matrix` has for them, with the labels that
+    rows were given."""
     anchors, groups = run.group("anchors"), graph.mates.groups
     neighbor = read_array(anchors, "neighbor")
     return {

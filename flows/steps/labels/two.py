@@ -55,11 +55,11 @@ from pipeline.decision.whose import Whose, of_two
 from pipeline.knn.threads import Threads
 from pipeline.methods.rknn import FoldScores
 from pipeline.methods.rules import Rule, rule_of
-from pipeline.noise.extrema import crossfit, minmax
+from pipeline.noise.extrema import minmax
 from pipeline.noise.groups import Whole
 from pipeline.noise.rates import NoiseRates, clean_shares
 from pipeline.noise.rates import given as known
-from pipeline.noise.transition import of_rates
+from pipeline.noise.transition import of_rates, transition_matrix
 from storage.arrays.groups import Arrays, read_array
 from storage.runs.run import Run
 
@@ -206,7 +206,9 @@ def estimate_rates(
         if params.p0 is not None and params.p1 is not None:
             chosen, estimates["given"] = "given", known(params.p0, params.p1)
         elif chosen == "crossfit":
-            estimates["crossfit"] = crossfit(**anchor_lists(run, graph), threads=threads)
+            read = transition_matrix(**anchor_lists(run, graph), n_classes=2, threads=threads)
+            assert read.rates is not None
+            estimates["crossfit"] = read.rates
         if own:
             chosen, estimates[own.rates.method] = own.rates.method, own.rates
         sample, x, alone = counted.drawn(), None, not graph.mates
