@@ -16,7 +16,7 @@ overlap may explain; the sides disagree if what is left exceeds chance.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ from typing_extensions import TypedDict
 
 from pipeline.arrays import Bools, Float64, Floating
 from pipeline.noise.rates import NoiseRates
+from pipeline.noise.segments import Bound, narrowed
 
 Places = NDArray[np.intp]
 LEAVES = 5
@@ -48,8 +49,8 @@ SURELY = 0.5
 class Region:
     """One region of a class."""
 
-    bounds: tuple[tuple[int, float, float], ...]
-    """(feature, low, high]: the splits that make the region, the most telling first."""
+    bounds: tuple[Bound, ...]
+    """The splits that make the region, the most telling first."""
     rows: int
     """Rows it was read on."""
     rate: float
@@ -106,20 +107,8 @@ class RegionTest:
         return min(lows), max(highs)
 
     def to_json(self) -> Regions:
-        """JSON values for a report; an open end is None."""
-        regions: list[RegionRates] = [
-            {
-                "bounds": [
-                    [f, *(float(v) if np.isfinite(v) else None for v in (low, high))]
-                    for f, low, high in region.bounds
-                ],
-                "rows": region.rows,
-                "rate": region.rate,
-                "mixed": region.mixed,
-                "interval": list(region.interval),
-            }
-            for region in self.regions
-        ]
+        """JSON values for a report."""
+        regions: list[Any] = [asdict(region) for region in self.regions]
         return {"regions": regions, "disagree": self.disagree, "z": self.z}
 
 
@@ -261,18 +250,17 @@ def _half(of: _Class, grow: Places, read: Places, fewest: int) -> _Half | None:
     return _Half(regions, difference, high_error**2 + low_error**2)
 
 
-def _path(tree: Any, leaf: int) -> tuple[tuple[int, float, float], ...]:
-    """The bounds that lead to a leaf: (feature, low, high] with the first split first."""
-    bounds: dict[int, tuple[float, float]] = {}
+def _path(tree: Any, leaf: int) -> tuple[Bound, ...]:
+    """The bounds that lead to a leaf, the first split first."""
+    bounds: tuple[Bound, ...] = ()
     at = 0
     while at != leaf:
-        feature, cut = int(tree.feature[at]), float(tree.threshold[at])
-        low, high = bounds.get(feature, (-np.inf, np.inf))
-        left = int(tree.children_left[at])
+        left, cut = int(tree.children_left[at]), float(tree.threshold[at])
         is_left = leaf in _leaves_below(tree, left)
-        bounds[feature] = (low, min(high, cut)) if is_left else (max(low, cut), high)
+        ends = (None, cut) if is_left else (cut, None)
+        bounds = narrowed(bounds, int(tree.feature[at]), ends)
         at = left if is_left else int(tree.children_right[at])
-    return tuple((feature, low, high) for feature, (low, high) in bounds.items())
+    return bounds
 
 
 def _leaves_below(tree: Any, node: int) -> list[int]:

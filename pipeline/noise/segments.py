@@ -106,12 +106,12 @@ def leaves(
         leaf
         for here, ends in ((below, (None, cut)), (~below, (cut, None)))
         for leaf in leaves(
-            *(x[here], suspect[here], fewest, least, _narrowed(within, feature, ends), depth - 1)
+            *(x[here], suspect[here], fewest, least, narrowed(within, feature, ends), depth - 1)
         )
     ]
 
 
-def _narrowed(
+def narrowed(
     bounds: tuple[Bound, ...], feature: int, ends: tuple[float | None, float | None]
 ) -> tuple[Bound, ...]:
     """Bounds with another end of a feature in place of an older one; a new feature comes last."""
