@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -329,7 +330,7 @@ def find_class_issues(
         reading=partial(corrected, rule=estimates.rule, places=second.places),
     )
     table = Table("labels", "class_labels", graph.pool.label_dtype().str)
-    return write_verdicts(job, graph, judged, [passed], table, {"k": estimates.k})
+    return write_verdicts(job, graph, attrgetter("columns"), [passed], table, {"k": estimates.k})
 
 
 def corrected(
@@ -444,8 +445,3 @@ def judge(
         "is_label_issue": suspects.is_label_issue,
         "given_share": share_of(near, rule.k, at.of_row["given_label"]),
     }
-
-
-def judged(at: SourceRows) -> Arrays:
-    """The same in source order."""
-    return at.columns

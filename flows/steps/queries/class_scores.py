@@ -17,6 +17,7 @@ from flows.steps.labels.classes import VoteRule, labels_of
 from flows.steps.queries.searching import Model, Score, Scored, Scores, ScoringRule, answers
 from flows.steps.sets.candidates import neighbors_candidates, read_candidates
 from pipeline.arrays import Float32
+from pipeline.decision import whose
 from pipeline.decision.class_rule import Decided, share_of
 from pipeline.decision.odds import WeighedVote, tree_odds
 from pipeline.decision.quality import KEPT
@@ -123,8 +124,7 @@ class ClassRule(ScoringRule):
 
 def of_two(posterior: Float32) -> Decided:
     """The posterior of class 1 as that of two classes."""
-    chance = np.stack([1 - posterior, posterior], axis=1)
-    code = np.broadcast_to(np.arange(2, dtype=np.int32), chance.shape)
+    chance, code = whose.of_two(posterior)
     return Decided(code, chance, chance.argmax(axis=1))
 
 
