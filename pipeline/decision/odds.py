@@ -46,7 +46,7 @@ from pipeline.decision.quality import (
 )
 from pipeline.decision.threshold import bounded, contradicted, vote_table
 from pipeline.decision.votes import counts
-from pipeline.decision.where import find_places, place_of
+from pipeline.decision.where import find_places, is_outside, place_of
 from pipeline.decision.whose import Place, Whose, of_two
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
@@ -174,8 +174,10 @@ def judged_by_places(
     vote = weighed_vote(some, sizes, given, assumed(doubted, votes))
     chance, by = expit(vote.log_odds(vote.features(some))), vote.assumed.correction()
     places = find_places(x, *of_two(chance), given.astype(np.int64), by.matrix, OUTSIDE)
-    there = place_of([one for one in places if one.matrix], x) >= 0
-    return doubted if there[given == (rates.p1 > rates.p0)].mean() >= IN_PLACES else rates
+    places = tuple(place for place in places if place.matrix)
+    there, of_class = place_of(places, x) >= 0, given == (rates.p1 > rates.p0)
+    explained = there[of_class].mean() >= IN_PLACES and is_outside(places, x, of_class)
+    return doubted if explained else rates
 
 
 def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correction) -> Float64:

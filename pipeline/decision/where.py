@@ -39,6 +39,8 @@ SURELY = 3.0
 """Standard errors by which a class' rate has to be higher in a place, as a likelihood ratio."""
 SIMPLER = 2.0
 """Standard errors by which chances may make a place's labels likelier than its rates do."""
+CLEARLY = 2.0
+"""Standard errors by which rows with a class' label have more of its labels around them."""
 DOUBTED = 0.25
 """Chances take mistakes for overlap if those of other classes come to this part of them."""
 SEPARATE = 0.15
@@ -153,6 +155,27 @@ def _outside(query: Float32, x: Float32, here: Bools) -> float:
     """Share of those outside among the rows nearest to a place's, over that among all rows."""
     index, _ = nearest(query, x, AROUND)
     return float((~here[index]).mean() / (~here).mean())
+
+
+def is_outside(places: Sequence[Place], x: Float32, one: Bools) -> bool:
+    """Whether a class lies outside places, too: there, rows with its label surely have more of its
+    labels around them than others have, by features that bound no place.
+
+    one : (row,) whether rows have the class' label
+    """
+    others = _spread(np.flatnonzero(place_of(places, x) < 0), OTHERS)
+    bounding = {bound[0] for place in places for bound in place.bounds}
+    points = np.delete(x[others], list(bounding), axis=1)
+    weight = _telling(points, one[others].astype(np.int64), 2)
+    if weight is None or not points.shape[1]:
+        return False
+    telling = np.argsort(-weight * points.std(axis=0, dtype=np.float64), kind="stable")[:TELLING]
+    points = (points * weight).astype(np.float32)[:, telling]
+    index, _ = nearest(points, points, AROUND, exclude=np.arange(len(points)))
+    around = one[others][index].mean(axis=1)
+    its, other = around[one[others]], around[~one[others]]
+    error = np.hypot(its.std() / np.sqrt(len(its)), other.std() / np.sqrt(len(other)))
+    return bool(its.mean() - other.mean() > CLEARLY * error)
 
 
 def _telling(x: Float32, label: Int64, n_classes: int) -> Float64 | None:

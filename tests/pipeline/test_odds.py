@@ -205,6 +205,18 @@ def test_mistakes_of_a_place_are_no_class_of_which_most_labels_are_lost(in_place
     assert average_precision_score(wrong, -model.label_quality_) > (0.45 if in_place else 0.9)
 
 
+def test_a_class_that_is_a_place_is_corrected_by_its_rates() -> None:
+    """One column decides the class, and half of its labels are lost."""
+    rng = np.random.default_rng(3)
+    x = rng.random((3000, 5))
+    clean = (x[:, 0] > 0.75).astype(np.int64)
+    wrong = rng.random(3000) < np.where(clean == 1, 0.5, 0.02)
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x, np.where(wrong, 1 - clean, clean))
+    assert "place" not in model.reason_
+    assert (model.predict(x) == clean).mean() > 0.95
+    assert average_precision_score(wrong, -model.label_quality_) > 0.9
+
+
 def test_names_of_the_classes_do_not_matter() -> None:
     one, other, _ = judged(600, 3)
     np.testing.assert_allclose(one.label_quality, other.label_quality, atol=0.02)

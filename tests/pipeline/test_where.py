@@ -12,7 +12,13 @@ from hypothesis import strategies as st
 from strategies import generators
 
 from pipeline.decision.odds import OUTSIDE
-from pipeline.decision.where import _matrix_there, find_places, place_of, place_rates
+from pipeline.decision.where import (
+    _matrix_there,
+    find_places,
+    is_outside,
+    place_of,
+    place_rates,
+)
 from pipeline.decision.whose import ROWS, Place, Whose
 
 
@@ -98,6 +104,21 @@ def test_rows_outside_that_are_unlike_those_of_a_place_say_nothing_of_it() -> No
     label = np.where(x[:, 1] > 3.0, 1, label)
     chance[x[:, 1] > 3.0] = [0.02, 0.98]
     assert apart_in(find_places(x, chance, code, label, matrix, OUTSIDE)).any()
+
+
+@given(rng=generators())
+def test_a_class_lies_outside_its_places_if_other_features_tell_of_it_there(
+    rng: np.random.Generator,
+) -> None:
+    x, place = rng.random((1500, 3)).astype(np.float32), Place(((0, 0.7, None),), [])
+    there, lost = x[:, 0] > 0.7, rng.random(1500) < 0.5
+    told = np.where(there, lost, x[:, 1] > 0.9)
+    assert is_outside((place,), x, told)
+    assert not is_outside((place,), x[:, :1], told)  # no other feature
+    assert not is_outside((place,), x, there & lost)  # no label
+    everywhere = np.arange(1500) % 20 == 0
+    x[:, 1:] = x[: len(x) // 20, 1:].repeat(20, axis=0)  # around labels as around all rows
+    assert not is_outside((place,), x, (there & lost) | everywhere)
 
 
 def test_few_rows_have_no_places() -> None:
