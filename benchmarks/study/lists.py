@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from benchmarks.study.data import load
 from pipeline.knn.distance import list_distance
 from pipeline.knn.exact import nearest
-from pipeline.noise.extrema import anchor_plan, crossfit
+from pipeline.noise.extrema import anchor_plan
 from pipeline.noise.rates import NoiseRates
 from pipeline.noise.transition import Transition, transition_matrix
 
@@ -42,7 +42,9 @@ class Anchors:
 
     def rates(self, given: NDArray[np.int8]) -> NoiseRates:
         """By the given labels (row,) of the pool."""
-        return crossfit(self.near, given[self.near], len(given), self.x, self.distance)
+        rates = self.matrix(given, 2).rates
+        assert rates is not None
+        return rates
 
     def matrix(self, given: Int, classes: int) -> Transition:
         """Likewise."""
