@@ -33,8 +33,9 @@ TRIED, MOST_TRIED, OTHERS = 250, 2000, 4000
 """Rows of a place that are compared, for each class and at most in all; and rows outside."""
 TELLING = 50
 """Features that rows are compared by, at most: those that tell most of the labels."""
-AGREE = 1 / 3
-"""Rows outside may contradict each other so much as often, at most, as the place's labels."""
+AGREE, AGREE_OF_MANY = 1 / 3, 0.4
+"""Rows outside may contradict each other so much as often, at most, as the place's labels: of two
+classes and of more, which share the votes between others, too."""
 SURELY = 3.0
 """Standard errors by which a class' rate has to be higher in a place, as a likelihood ratio."""
 SIMPLER = 2.0
@@ -130,6 +131,7 @@ def _by_others(
         (part * weight).astype(np.float32) for part in (x[rows], outside, x[some])
     )
     fewest, best = 0.5, None  # mistakes: most labels of a place are right
+    agree = AGREE if c == 2 else AGREE_OF_MANY
     for feature in sorted({bound[0] for bound in bounds}):
         rest = telling[telling != feature]
         index, _ = nearest(query[:, rest], among[:, rest], AROUND)
@@ -140,7 +142,7 @@ def _by_others(
         more = np.log(likely[rows] / there[clean, own])
         if (
             often < fewest
-            and 1.0 - votes.max(axis=1).mean() / AROUND < AGREE * often
+            and 1.0 - votes.max(axis=1).mean() / AROUND < agree * often
             and more.sum() <= SIMPLER * more.std() * np.sqrt(len(rows))
             and (np.diag(there) < np.diag(matrix)).any()
             and _tells_apart(there)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score
 from strategies import generators
 
 from pipeline.decision.odds import OUTSIDE
@@ -20,6 +21,7 @@ from pipeline.decision.where import (
     place_rates,
 )
 from pipeline.decision.whose import ROWS, Place, Whose
+from pipeline.estimator import RobustKNeighborsClassifier
 
 
 def apart_in(places: Sequence[Place]) -> npt.NDArray[np.bool_]:
@@ -119,6 +121,18 @@ def test_a_class_lies_outside_its_places_if_other_features_tell_of_it_there(
     everywhere = np.arange(1500) % 20 == 0
     x[:, 1:] = x[: len(x) // 20, 1:].repeat(20, axis=0)  # around labels as around all rows
     assert not is_outside((place,), x, (there & lost) | everywhere)
+
+
+def test_rows_outside_of_three_classes_that_overlap_tell_of_a_place() -> None:
+    rng = np.random.default_rng(0)
+    clean = rng.integers(0, 3, 3000)
+    x = rng.normal(size=(3000, 4))
+    x[np.arange(3000), clean] += 2.0
+    x[:, 3] = 3.0 * rng.random(3000)
+    wrong = (x[:, 3] > 2.5) & (rng.random(3000) < 0.4)
+    label = np.where(wrong, (clean + 1 + rng.integers(0, 2, 3000)) % 3, clean)
+    quality = RobustKNeighborsClassifier(metric="euclidean").fit(x, label).label_quality_
+    assert average_precision_score(wrong, -quality) > 0.85
 
 
 def test_few_rows_have_no_places() -> None:
