@@ -108,7 +108,10 @@ class RegionTest:
 
     def to_json(self) -> Regions:
         """JSON values for a report."""
-        regions: list[Any] = [asdict(region) for region in self.regions]
+        regions: list[Any] = [
+            {**asdict(r), "bounds": [list(b) for b in r.bounds], "interval": list(r.interval)}
+            for r in self.regions
+        ]
         return {"regions": regions, "disagree": self.disagree, "z": self.z}
 
 

@@ -53,7 +53,7 @@ def test_the_telling_feature_is_named() -> None:
     assert low < 0.1 < 0.3 < high
     rows = sum(region.rows for region in test.regions)
     assert 1900 <= rows <= 2000
-    json.dumps(test.to_json(), allow_nan=False)
+    assert json.loads(json.dumps(test.to_json(), allow_nan=False)) == test.to_json()
 
 
 def test_bounds_hold_the_rows_counted() -> None:
