@@ -49,7 +49,7 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.rows import METRICS, Rows, as_rows, dense, nearest_rows
+from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.copies import (
@@ -525,7 +525,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             return noise
         rows, grid = np.flatnonzero(self._drawn()), k_grid(lists.shape[1])
         count, own = counts(lists[rows].astype(np.int8), grid), self._label[rows].astype(np.int8)
-        judged = judged_by_places(noise.rates, count, grid, own, dense(x[rows]))
+        judged = judged_by_places(noise.rates, count, grid, own, x[rows])
         return noise if judged is noise.rates else of_rates(judged)
 
     def _suspects(

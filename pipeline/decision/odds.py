@@ -48,6 +48,7 @@ from pipeline.decision.threshold import bounded, contradicted, vote_table
 from pipeline.decision.votes import counts
 from pipeline.decision.where import find_places, is_outside, place_of
 from pipeline.decision.whose import Place, Whose, of_two
+from pipeline.knn.rows import Rows, dense
 from pipeline.knn.threads import ALONE, Threads
 from pipeline.noise.rates import NoiseRates, trusted, unknown_mistakes
 
@@ -154,7 +155,7 @@ def assumed(rates: NoiseRates, votes: Sequence[Int64]) -> Assumed:
 
 
 def judged_by_places(
-    rates: NoiseRates, count: Integers, grid: tuple[int, ...], given: Int8, x: Float32
+    rates: NoiseRates, count: Integers, grid: tuple[int, ...], given: Int8, x: Rows
 ) -> NoiseRates:
     """The rates; or that they are unknown (``in_place``), where by them a class is mostly given the
     other label, but where both classes are as often wrong, places of mistakes hold many of its
@@ -173,10 +174,11 @@ def judged_by_places(
     some = count[:, [grid.index(k) for k in sizes]]
     vote = weighed_vote(some, sizes, given, assumed(doubted, votes))
     chance, by = expit(vote.log_odds(vote.features(some))), vote.assumed.correction()
-    places = find_places(x, *of_two(chance), given.astype(np.int64), by.matrix, OUTSIDE)
+    features = dense(x)
+    places = find_places(features, *of_two(chance), given.astype(np.int64), by.matrix, OUTSIDE)
     places = tuple(place for place in places if place.matrix)
-    there, of_class = place_of(places, x) >= 0, given == (rates.p1 > rates.p0)
-    explained = there[of_class].mean() >= IN_PLACES and is_outside(places, x, of_class)
+    there, of_class = place_of(places, features) >= 0, given == (rates.p1 > rates.p0)
+    explained = there[of_class].mean() >= IN_PLACES and is_outside(places, features, of_class)
     return doubted if explained else rates
 
 
