@@ -466,8 +466,9 @@ def _start_fork_server() -> None:
     _WAITING.append(probe)
     try:
         forkserver.ensure_running()
-        probe.start()
-        probe.join()
+        if probe in _WAITING:  # who has given up meanwhile would start another server
+            probe.start()
+            probe.join()
     except OSError as error:
         if "AF_UNIX" not in str(error):
             raise
@@ -476,7 +477,8 @@ def _start_fork_server() -> None:
             "shorter one, or give --workers 0"
         ) from error
     finally:
-        _WAITING.remove(probe)
+        if probe in _WAITING:
+            _WAITING.remove(probe)
     if probe.exitcode == IMPORTED:
         raise ClusterError(MESSAGE)
     if probe.exitcode != 0:
@@ -495,6 +497,7 @@ def _stop_importing() -> None:
     server: Any = forkserver._forkserver
     with server._lock:
         if len(_WAITING) == 1 and server._forkserver_pid is not None:
+            _WAITING.clear()
             os.kill(server._forkserver_pid, signal.SIGKILL)
             server._stop_unlocked()
 

@@ -180,6 +180,21 @@ def test_a_start_that_is_given_up_hinders_no_later_one() -> None:
     assert done.stdout.split()[-1] == "True"
 
 
+def test_a_start_that_is_given_up_starts_no_other_server() -> None:
+    code = (
+        "from multiprocessing import forkserver\n"
+        "from flows.engine import cluster\n"
+        "start = forkserver.ensure_running\n"
+        "forkserver.ensure_running = lambda: (start(), cluster._stop_importing())\n"
+        "workers = cluster.Workers(cluster.Compute(workers=1), cluster.Reporter(quiet=True))\n"
+        "workers._ready.wait()\n"
+        "workers.close()\n"
+        "assert forkserver._forkserver._forkserver_pid is None\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_a_temporary_folder_of_too_long_a_name_is_said(pool: PoolWriter, tmp_path: Path) -> None:
     (temporary := tmp_path / ("long" * 25)).mkdir()
     args = ("-m", "flows.cli", "train", pool(), "--run", tmp_path / "run", "--workers", "1")
