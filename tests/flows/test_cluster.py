@@ -165,6 +165,13 @@ def test_who_is_interrupted_while_workers_start_leaves_nothing(
         assert os.listdir(temporary) == []
 
 
+def _printed(code: str) -> str:
+    """What a program prints, which ends well and without a word on stderr."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
 def test_a_start_that_is_given_up_hinders_no_later_one() -> None:
     code = (
         "from flows.engine.cluster import Compute, Reporter, Workers\n"
@@ -175,9 +182,7 @@ def test_a_start_that_is_given_up_hinders_no_later_one() -> None:
         "    workers.close()\n"
         "assert workers.client() is not None\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout.split()[-1] == "True"
+    assert _printed(code).split()[-1] == "True"
 
 
 def test_a_start_that_is_given_up_starts_no_other_server() -> None:
@@ -191,8 +196,7 @@ def test_a_start_that_is_given_up_starts_no_other_server() -> None:
         "workers.close()\n"
         "assert forkserver._forkserver._forkserver_pid is None\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
-    assert (done.returncode, done.stderr) == (0, "")
+    assert _printed(code) == ""
 
 
 def test_a_temporary_folder_of_too_long_a_name_is_said(pool: PoolWriter, tmp_path: Path) -> None:
