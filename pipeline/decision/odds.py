@@ -164,11 +164,17 @@ def judged_by_places(
     count, given, x : (row, grid), (row,) and (row, feature) of a sample
     """
     mostly = rates.method == "crossfit" and max(rates.p0, rates.p1) >= LOST
-    if not mostly or rates.doubtful:
+    of_class = given == (rates.p1 > rates.p0)
+    if not mostly or rates.doubtful or not of_class.any():
         return rates
-    ends = (0.0, max(rates.p0_interval[1], 0.5)), (0.0, max(rates.p1_interval[1], 0.5))
-    doubted = replace(rates, in_place=True, support="unsupported", reason=PLACED)
-    doubted = replace(doubted, p0_interval=ends[0], p1_interval=ends[1])
+    doubted = replace(
+        rates,
+        p0_interval=(0.0, max(rates.p0_interval[1], 0.5)),
+        p1_interval=(0.0, max(rates.p1_interval[1], 0.5)),
+        in_place=True,
+        support="unsupported",
+        reason=PLACED,
+    )
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
     sizes = sizes_among(grid)
     some = count[:, [grid.index(k) for k in sizes]]
@@ -177,7 +183,7 @@ def judged_by_places(
     features = dense(x)
     places = find_places(features, *of_two(chance), given.astype(np.int64), by.matrix, OUTSIDE)
     places = tuple(place for place in places if place.matrix)
-    there, of_class = place_of(places, features) >= 0, given == (rates.p1 > rates.p0)
+    there = place_of(places, features) >= 0
     explained = there[of_class].mean() >= IN_PLACES and is_outside(places, features, of_class)
     return doubted if explained else rates
 

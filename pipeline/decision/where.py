@@ -125,11 +125,8 @@ def _by_others(
     weight = _telling(outside, label, c)
     if x.shape[1] < 2 or weight is None:
         return None
-    telling = np.argsort(-weight * outside.std(axis=0, dtype=np.float64), kind="stable")[:TELLING]
-    some = _spread(np.arange(len(x)), OTHERS)
-    query, among, all_over = (
-        (part * weight).astype(np.float32) for part in (x[rows], outside, x[some])
-    )
+    telling = _most_telling(weight, outside)
+    query, among = ((part * weight).astype(np.float32) for part in (x[rows], outside))
     fewest, best = 0.5, None  # mistakes: most labels of a place are right
     agree = AGREE if c == 2 else AGREE_OF_MANY
     for feature in sorted({bound[0] for bound in bounds}):
@@ -146,17 +143,20 @@ def _by_others(
             and more.sum() <= SIMPLER * more.std() * np.sqrt(len(rows))
             and (np.diag(there) < np.diag(matrix)).any()
             and _tells_apart(there)
-            and _outside(query[:, rest], all_over[:, rest], here[some]) >= least_outside
+            and (not least_outside or _outside(x, here, rows, weight, rest) >= least_outside)
         ):
             doubt = sample.chance[rows] * (sample.code[rows] != clean[:, None])
             fewest, best = often, _ByOthers(there, doubt.sum(axis=1).mean() > DOUBTED * often)
     return best
 
 
-def _outside(query: Float32, x: Float32, here: Bools) -> float:
-    """Share of those outside among the rows nearest to a place's, over that among all rows."""
-    index, _ = nearest(query, x, AROUND)
-    return float((~here[index]).mean() / (~here).mean())
+def _outside(x: Float32, here: Bools, rows: Int64, weight: Float64, by: Int64) -> float:
+    """Share of those outside among the rows nearest to some of a place's by some of the weighed
+    features, over that among all rows."""
+    some = _spread(np.arange(len(x)), OTHERS)
+    query, among = ((x[part] * weight).astype(np.float32)[:, by] for part in (rows, some))
+    away = ~here[some]
+    return float(away[nearest(query, among, AROUND)[0]].mean() / away.mean())
 
 
 def is_outside(places: Sequence[Place], x: Float32, one: Bools) -> bool:
@@ -171,8 +171,7 @@ def is_outside(places: Sequence[Place], x: Float32, one: Bools) -> bool:
     weight = _telling(points, one[others].astype(np.int64), 2)
     if weight is None or not points.shape[1]:
         return False
-    telling = np.argsort(-weight * points.std(axis=0, dtype=np.float64), kind="stable")[:TELLING]
-    points = (points * weight).astype(np.float32)[:, telling]
+    points = (points * weight).astype(np.float32)[:, _most_telling(weight, points)]
     index, _ = nearest(points, points, AROUND, exclude=np.arange(len(points)))
     around = one[others][index].mean(axis=1)
     its, other = around[one[others]], around[~one[others]]
@@ -192,6 +191,12 @@ def _telling(x: Float32, label: Int64, n_classes: int) -> Float64 | None:
     apart, variance = np.sqrt(share @ (mean - share @ mean) ** 2), x.var(axis=0, dtype=np.float64)
     weight = np.divide(apart, variance, out=np.zeros_like(apart), where=variance > 0)
     return np.asarray(weight, np.float64)
+
+
+def _most_telling(weight: Float64, x: Float32) -> Int64:
+    """The features that tell most, by their weights and how far they spread, in order."""
+    spread = weight * x.std(axis=0, dtype=np.float64)
+    return np.argsort(-spread, kind="stable")[:TELLING]
 
 
 def _matrix_there(clean: Int64, given: Int64, matrix: Float64) -> Float64:

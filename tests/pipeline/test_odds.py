@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,6 +24,7 @@ from pipeline.decision.votes import counts
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
+from pipeline.noise.extrema import unknown
 from pipeline.noise.rates import NoiseRates, Support
 from pipeline.noise.rates import given as known
 
@@ -215,6 +217,14 @@ def test_a_class_that_is_a_place_is_corrected_by_its_rates() -> None:
     assert "place" not in model.reason_
     assert (model.predict(x) == clean).mean() > 0.95
     assert average_precision_score(wrong, -model.label_quality_) > 0.9
+
+
+def test_a_class_that_no_row_of_a_sample_has_stands_in_no_place() -> None:
+    rates, label = unknown(0.0, 1.0, "Every label is the same."), np.zeros(500, np.int8)
+    x = np.random.default_rng(0).random((500, 3)).astype(np.float32)
+    with warnings.catch_warnings(action="error"):
+        counted = np.zeros((500, 1), np.int64)
+        assert odds.judged_by_places(rates, counted, (5,), label, x) is rates
 
 
 def test_names_of_the_classes_do_not_matter() -> None:

@@ -216,8 +216,7 @@ def estimate_rates(
         if can_learn(pool.n_features):
             x = sampled(run, "partition", sample["row"])
             if alone:
-                known_by = count, grid, given, x
-                estimates[chosen] = judged_by_places(estimates[chosen], *known_by)
+                estimates[chosen] = judged_by_places(estimates[chosen], count, grid, given, x)
         rates = estimates[chosen]
         votes = [np.sum([counts.votes[i] for counts in filled], axis=0) for i in range(len(grid))]
         decided_by = credible(rates, [votes[at]])
@@ -228,8 +227,7 @@ def estimate_rates(
         weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
         features, forests, worth_it = weighed.features(of_sizes), None, None
         if x is not None:
-            heard_by = weighed, of_sizes, given, x
-            weighed, features, forests = hear_models(*heard_by, threads, alone)
+            weighed, features, forests = hear_models(weighed, of_sizes, given, x, threads, alone)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
