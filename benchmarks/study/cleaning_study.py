@@ -13,15 +13,10 @@ from cleanlab.classification import CleanLearning
 from cleanlab.rank import get_label_quality_scores
 from numpy.typing import NDArray
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
-from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import cross_val_predict
-from sklearn.neural_network import MLPClassifier
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
 
-from benchmarks.study import data
+from benchmarks.study import data, metric_study
 from benchmarks.study.metric_study import given_labels, load
 from benchmarks.study.results import Results
 from pipeline.cleaned import CleanedClassifier
@@ -29,11 +24,7 @@ from pipeline.estimator import RobustKNeighborsClassifier
 
 LARGEST, MOST_TESTS, FEW_TESTS = 1000, 3000, 1000
 """Rows to train on and to test on at most; two draws where there are fewer to test on."""
-MODELS: dict[str, Any] = {
-    "boosting": HistGradientBoostingClassifier(random_state=0),
-    "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
-    "network": make_pipeline(StandardScaler(), MLPClassifier((32,), max_iter=60, random_state=0)),
-}
+MODELS = {name: metric_study.MODELS[name] for name in ("boosting", "linear", "network")}
 TWO = ("uniform 0.2", "(.05, .4)", "(.3, .1)", "boundary")
 MANY = ("uniform 0.2", "class", "slope")
 SETS = (

@@ -16,6 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score
 from sklearn.model_selection import cross_val_predict
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -42,10 +43,13 @@ MADE = {
 """Tables by scikit-learn's `make_classification`; all but the last two were looked at before."""
 LOOKED_AT = (*TUNED, "rare class", "overlap", "many columns")
 METRICS = (AS_SCALED, WEIGHTED, MODEL)
+AUTO = "auto"
+"""The estimator as users have it, which also lets qualities see the metrics that are not taken."""
 MODELS = {
     "boosting": HistGradientBoostingClassifier(random_state=0),
     "linear": make_pipeline(StandardScaler(), LogisticRegression(max_iter=300)),
     "neighbors": make_pipeline(StandardScaler(), KNeighborsClassifier(20)),
+    "network": make_pipeline(StandardScaler(), MLPClassifier((32,), max_iter=60, random_state=0)),
 }
 """Those whose five-fold probabilities cleanlab ranks by."""
 Int = NDArray[np.int64]
@@ -92,6 +96,20 @@ def given_labels(kind: str, x: NDArray[np.float32], y: Int) -> Int:
     return corrupted(kind, standard, near, y, 0)
 
 
+def measured(x: NDArray[np.float32], y: Int, given: Int, order: Int, metric: str) -> dict[str, Any]:
+    """Average precision of the suspects, and accuracy of what halves predict of each other."""
+    half = order[: len(x) // 2], order[len(x) // 2 :]
+    model = RobustKNeighborsClassifier(metric=metric).fit(x, given)
+    predicted = np.empty_like(y)
+    for learn, test in (half, half[::-1]):
+        some = RobustKNeighborsClassifier(metric=metric).fit(x[learn], given[learn])
+        predicted[test] = some.predict(x[test])
+    return {
+        "ap": float(average_precision_score(given != y, -model.label_quality_)),
+        "accuracy": float((predicted == y).mean()),
+    }
+
+
 def case(x: NDArray[np.float32], y: Int, given: Int) -> dict[str, Any]:
     """Average precision of the suspects and accuracy on the pool's own rows, by metric."""
     order = np.random.default_rng(1).permutation(len(x))
@@ -101,18 +119,9 @@ def case(x: NDArray[np.float32], y: Int, given: Int) -> dict[str, Any]:
     rows = {choice.metric: by.apply(x), AS_SCALED: x}
     for other in {*METRICS} - {*rows}:
         rows[other] = choose_metric(x[order], given[order], 0, other, angles=False)[1].apply(x)
-    wrong, found = given != y, {}
-    half = order[: len(x) // 2], order[len(x) // 2 :]
-    for metric, z in rows.items():
-        model = RobustKNeighborsClassifier(metric="euclidean").fit(z, given)
-        predicted = np.empty_like(y)
-        for learn, test in (half, half[::-1]):
-            some = RobustKNeighborsClassifier(metric="euclidean").fit(z[learn], given[learn])
-            predicted[test] = some.predict(z[test])
-        found[metric] = {
-            "ap": float(average_precision_score(wrong, -model.label_quality_)),
-            "accuracy": float((predicted == y).mean()),
-        }
+    wrong = given != y
+    found = {metric: measured(z, y, given, order, "euclidean") for metric, z in rows.items()}
+    found[AUTO] = measured(x, y, given, order, AUTO)
     for name, model in MODELS.items():
         chances = cross_val_predict(model, x, given, cv=5, method="predict_proba")
         quality = get_label_quality_scores(given, chances)

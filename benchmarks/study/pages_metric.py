@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.study.markdown import page, table
-from benchmarks.study.metric_study import METRICS, MODELS
+from benchmarks.study.metric_study import AUTO, METRICS, MODELS
 from benchmarks.study.pages_rates import each
 
 Rows = list[dict[str, Any]]
@@ -23,18 +23,20 @@ def metric(rows: Rows, docs: Path) -> None:
             ", ".join(_number(row["loss"].get(m)) for m in METRICS),
             *(_both(row, m) for m in METRICS),
             row["taken"],
+            _both(row, AUTO),
             _number(_peer(row)),
         ]
         for row in rows
     ]
-    head = ["set", "mistakes", "loss", *METRICS, "`auto` takes", "cleanlab"]
+    head = ["set", "mistakes", "loss", *METRICS, "`auto` takes", "`auto`", "cleanlab"]
     fixed = [*METRICS, "`auto`", "best", "cleanlab", "worst of `auto` less as-scaled"]
     page(
         docs / "metric.md",
         "Which metric?",
         "Average precision of the suspects and accuracy of the corrected prediction (two folds), "
         "features as `--scale auto` has them, at most 4,000 rows. Loss is that by which `auto` "
-        f"decides, of the metrics in turn. cleanlab is the best of {len(MODELS)}: its "
+        "decides, of the metrics in turn; `auto` is the estimator, whose qualities also see logits "
+        f"of what is not taken. cleanlab is the best of {len(MODELS)}: its "
         "self-confidence by five-fold probabilities of scikit-learn's "
         f"{', '.join(MODELS)}, chosen case by case by the truth. Sets with * were not looked at "
         "while the weights were made.",
@@ -66,7 +68,7 @@ def _values(rows: Rows, metrics: list[str]) -> Any:
 
 def _ahead(rows: Rows) -> str:
     """In how many cases the suspects are better than the best of cleanlab's."""
-    more = np.array([row["found"][row["taken"]]["ap"] - _peer(row) for row in rows])
+    more = np.array([row["found"][AUTO]["ap"] - _peer(row) for row in rows])
     return (
         f"Beside the best of cleanlab's, the suspects of `auto` are ahead in {(more > 0).sum()} of "
         f"{len(rows)} cases, behind by more than .02 in {(more < -0.02).sum()}, and "
@@ -98,7 +100,7 @@ def _halves(rows: Rows) -> dict[str, Rows]:
 
 def _means(label: str, rows: Rows) -> list[str]:
     fixed = [_values(rows, [m] * len(rows)) for m in METRICS]
-    auto = _values(rows, [row["taken"] for row in rows])
+    auto = _values(rows, [AUTO] * len(rows))
     sets, best = np.array([row["set"] for row in rows]), fixed[0].copy()
     for one in np.unique(sets):
         mine = sets == one

@@ -34,7 +34,7 @@ KERNELS = {
     "gao-ours": DECISION,
     "multiclass": (*RATES, *MATRIX, *TESTED),
     "suspects": (*RATES, *MATRIX, *TESTED, "noise/simplex", *QUALITY),
-    "metric": ("blocks/metric", *DECISION, *MATRIX, *QUALITY),
+    "metric": ("blocks/metric", "blocks/curves", *DECISION, *TESTED, *MATRIX, *QUALITY),
     "cleaning": ("cleaned", "decision/soft", "blocks/metric", *RATES, *MATRIX, *QUALITY),
     "weighed": (*DECISION, *MATRIX, *QUALITY, "decision/class_rule"),
     "verdicts": RATES,
