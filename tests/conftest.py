@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeGuard
 
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from runs import PoolWriter  # whose imports the process that hands out tests does without
 
 gc.disable()  # until all is imported
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as shells have it in the background
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # else no process of ours hears it
 os.environ.setdefault("PREFECT_LOGGING_TO_API_ENABLED", "false")
 os.environ.setdefault("KNNOISE_PROTOCOLS", "memory")  # remote stores without a network
 os.environ.setdefault("SCIPY_ARRAY_API", "1")  # else one of scikit-learn's checks skips itself
