@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import psutil
 
+from flows.engine.cluster import machine_memory
 from flows.engine.job import Job
 from flows.engine.progress import Reporter
 from flows.kinds import labels_of
@@ -157,7 +158,8 @@ def _graph(job: Job, ingested: Ingested, params: AcquireParams) -> tuple[Float32
     length = min(N_NEIGHBORS, pool.n_rows - 1)
     if pool.n_rows < FEWEST_ROWS:
         raise InputError(f"{pool.n_rows} rows are too few: at least {FEWEST_ROWS} are needed")
-    room, wanted = psutil.virtual_memory().available, pool.n_rows * (4 * pool.n_features + 8 * 40)
+    room = min(psutil.virtual_memory().available, machine_memory())
+    wanted = pool.n_rows * (4 * pool.n_features + 8 * 40)
     if wanted > room // 2:
         raise InputError(
             f"{pool.n_rows:,} rows take {wanted / 1e9:.1f} GB in this process, of {room / 1e9:.1f} "

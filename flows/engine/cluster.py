@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 from tempfile import TemporaryDirectory, gettempdir
@@ -74,8 +75,8 @@ _WORTH_WORKERS = 60.0
 """Core seconds of work from which workers pay, on two to eight cores: starting them takes 4 and one
 more a core, and a process holds less than all that its threads would."""
 
-_QUOTA, _MEMORY = (Path(f"/sys/fs/cgroup/{of}.max") for of in ("cpu", "memory"))
-"""What a container may take."""
+_GROUPS, _OWN = Path("/sys/fs/cgroup"), Path("/proc/self/cgroup")
+"""Limits of the system's control groups, and of which of them this process is."""
 _SHARE = 3
 """The memory of a machine, or of a worker, over that of a part that has its cores to itself."""
 
@@ -168,20 +169,39 @@ def address_of(compute: Compute) -> str | None:
     return compute.scheduler
 
 
-def n_cores(quota: Path = _QUOTA) -> int:
-    """CPUs that this process may use at once, by its affinity and the quota of its container."""
+def _limits(name: str, controller: str, groups: Path, own: Path) -> Iterator[str]:
+    """What files of a name say in the groups that this process is in, its own and those around it:
+    a container's, a job's, a service's. Groups of version 2 have no controller of their own."""
+    with suppress(OSError):
+        for line in own.read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controller not in controllers.split(","):
+                continue
+            inner = Path(path.lstrip("/"))
+            for group in (inner, *inner.parents):
+                with suppress(OSError):  # a container may not see those around it
+                    yield (groups / controller / group / name).read_text()
+
+
+def n_cores(groups: Path = _GROUPS, own: Path = _OWN) -> int:
+    """CPUs that this process may use at once, by its affinity and the quotas of its groups."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    with suppress(OSError, ValueError):
-        most, period = quota.read_text().split()
-        return max(1, min(cores or 1, int(most) // int(period)))
-    return cores or 1
+    cores, of = cores or 1, ("cpu", groups, own)
+    older = zip(_limits("cpu.cfs_quota_us", *of), _limits("cpu.cfs_period_us", *of), strict=False)
+    for quota in [*_limits("cpu.max", "", groups, own), *map(" ".join, older)]:
+        with suppress(ValueError):
+            most, period = map(int, quota.split())
+            cores = max(1, min(cores, most // period)) if most > 0 else cores
+    return cores
 
 
-def machine_memory(limit: Path = _MEMORY) -> int:
-    """Bytes of memory of this machine, or of its container."""
+def machine_memory(groups: Path = _GROUPS, own: Path = _OWN) -> int:
+    """Bytes of memory that this process may take, of its machine or of its groups."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    with suppress(OSError, ValueError):
-        return min(memory, int(limit.read_text()))
+    names = ("memory.max", ""), ("memory.limit_in_bytes", "memory")
+    for limit in chain.from_iterable(_limits(*name, groups, own) for name in names):
+        with suppress(ValueError):
+            memory = min(memory, int(limit))
     return memory
 
 

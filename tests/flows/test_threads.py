@@ -10,7 +10,7 @@ import pytest
 from runs import PoolWriter, fit, results
 
 from flows.engine import cluster
-from flows.engine.cluster import n_cores
+from flows.engine.cluster import machine_memory, n_cores
 from flows.engine.deadline import Deadline
 from flows.engine.parts import Part, run_parts, run_threads
 from flows.steps.graph import anchors
@@ -57,14 +57,55 @@ def test_deadline_names_what_runs_and_does_not_wait_for_it() -> None:
     go.set()
 
 
+def in_group(folder: Path, own: str, files: dict[str, str]) -> tuple[Path, Path]:
+    """Control groups with some files, and what a process says of those that it is in."""
+    for name, text in files.items():
+        file = folder / "groups" / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(text)
+    (folder / "own").write_text(own)
+    return folder / "groups", folder / "own"
+
+
 @pytest.mark.parametrize(
     ("quota", "most"), [("max 100000", None), ("100000 100000", 1), ("50000 100000", 1), ("", None)]
 )
-def test_cores_of_a_container(quota: str, most: int | None, tmp_path: Path) -> None:
-    file = tmp_path / "cpu.max"
-    file.write_text(quota)
-    every = n_cores(tmp_path / "none")
-    assert n_cores(file) == min(every, most or every)
+@pytest.mark.parametrize("group", ["", "jobs/", "jobs/17/"])
+def test_cores_of_a_container_or_job(
+    quota: str, most: int | None, group: str, tmp_path: Path
+) -> None:
+    every = n_cores(own=tmp_path / "none")
+    files = {f"{group}cpu.max": quota, "other/cpu.max": "1 1"}
+    assert n_cores(*in_group(tmp_path, "0::/jobs/17", files)) == min(every, most or every)
+
+
+@pytest.mark.parametrize(("quota", "most"), [("-1", None), ("100000", 1), ("30000", 1)])
+@pytest.mark.parametrize("path", ["/", "/docker/17"])  # the latter is not seen from within
+def test_cores_by_control_groups_of_version_1(
+    quota: str, most: int | None, path: str, tmp_path: Path
+) -> None:
+    files = {"cpu/cpu.cfs_quota_us": quota, "cpu/cpu.cfs_period_us": "100000"}
+    every, own = n_cores(own=tmp_path / "none"), f"3:cpu,cpuacct:{path}\n0::/"
+    assert n_cores(*in_group(tmp_path, own, files)) == min(every, most or every)
+
+
+@pytest.mark.parametrize(
+    ("own", "files", "bytes_"),
+    [
+        ("0::/", {"memory.max": "max"}, None),
+        ("0::/", {"memory.max": "5000"}, 5000),
+        ("0::/jobs/17", {"jobs/memory.max": "7000", "jobs/17/memory.max": "max"}, 7000),
+        ("0::/jobs/17", {"jobs/memory.max": "7000", "jobs/17/memory.max": "6000"}, 6000),
+        ("4:memory:/docker/17", {"memory/memory.limit_in_bytes": "8000"}, 8000),
+        ("4:memory:/a", {"memory/a/memory.limit_in_bytes": "9223372036854771712"}, None),
+        ("0::/", {}, None),
+    ],
+)
+def test_memory_of_a_container_or_job(
+    own: str, files: dict[str, str], bytes_: int | None, tmp_path: Path
+) -> None:
+    every = machine_memory(own=tmp_path / "none")
+    assert machine_memory(*in_group(tmp_path, own, files)) == (bytes_ or every)
 
 
 def test_threads_and_known_lists_change_no_bit(
