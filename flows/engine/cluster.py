@@ -386,7 +386,6 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
     Who connects has to show a certificate that exists in the memory of these processes alone.
     Dask imports from its folder of temporary files, and would share one with all users of the host.
     """
-    from dask.system import CPU_COUNT
     from distributed import LocalCluster, Security
 
     from flows.engine.pages import PATH, private
@@ -397,7 +396,7 @@ def _local_cluster(n_workers: int | None) -> Iterator[LocalCluster]:
         folder = stack.enter_context(temporary)
         with _PAGES.changed({"pages": private}):
             cluster = LocalCluster(
-                n_workers=n_workers or CPU_COUNT,
+                n_workers=n_workers or n_cores(),
                 threads_per_worker=1,
                 memory_limit=machine_memory(),  # a part may have the machine to itself
                 processes=True,
