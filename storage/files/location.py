@@ -252,6 +252,18 @@ def _find(path: Path) -> Iterator[str]:
         yield from (f"{folder}/{name}" for name in names)
 
 
+def _is_there(path: Path) -> bool:
+    """Whether there is a file or folder; from Python 3.14 on `exists` raises nothing where it may
+    not be seen."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno not in (errno.ENOENT, errno.ENOTDIR, errno.EBADF, errno.ELOOP):
+            raise
+        return False
+    return True
+
+
 @dataclass(frozen=True)
 class Location:
     """A folder, by local path or fsspec URL. Keys are relative, with forward slashes."""
@@ -429,9 +441,10 @@ class Location:
         return [folder.name for folder in missing]
 
     def missing(self) -> list[Path]:
-        """Local folders that the first file here would make, this one first."""
+        """Local folders that the first file here would make, this one first; raises `OSError` where
+        that may not be seen."""
         folders = [Path(self.url), *Path(self.url).parents] if self.is_local else []
-        return list(takewhile(lambda folder: not folder.exists(), folders))
+        return list(takewhile(lambda folder: not _is_there(folder), folders))
 
     def clear(self, made: Iterable[Path] = ()) -> None:
         """Remove all that is in the folder, and of folders those `made` that are empty then."""

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import IO, Any
+from zipfile import ZipExtFile
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -62,7 +63,10 @@ class NpyRows(ArrayRows):
     def _fill(self, file: IO[bytes], out: np.ndarray, at: int) -> None:
         """Fill a contiguous array from `at` bytes into the data."""
         view = memoryview(out.reshape(-1).view(np.uint8))  # type: ignore[arg-type]
-        if file.tell() != self.offset + at:
+        if isinstance(file, ZipExtFile):  # whose sum is not checked where it is sought in
+            while (ahead := self.offset + at - file.tell()) > 0 and file.read(min(ahead, 1 << 20)):
+                pass
+        elif file.tell() != self.offset + at:
             file.seek(self.offset + at)
         filled = 0
         while filled < len(view):
