@@ -35,8 +35,9 @@ def metric(rows: Rows, docs: Path) -> None:
         "Which metric?",
         "Average precision of the suspects and accuracy of the corrected prediction (two folds), "
         "features as `--scale auto` has them, at most 4,000 rows. Loss is that by which `auto` "
-        "decides, of the metrics in turn; `auto` is the estimator, whose qualities also see logits "
-        f"of what is not taken. cleanlab is the best of {len(MODELS)}: its "
+        "decides, of the metrics in turn; fixed ones have seen the given labels of both folds, the "
+        "estimator, `auto`, those of one, and its qualities see models that are not part of the "
+        f"metric, too. cleanlab is the best of {len(MODELS)}: its "
         "self-confidence by five-fold probabilities of scikit-learn's "
         f"{', '.join(MODELS)}, chosen case by case by the truth. Sets with * were not looked at "
         "while the weights were made.",
