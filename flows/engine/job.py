@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import resource
 import sys
 import time
@@ -96,7 +97,8 @@ def _on_worker() -> bool:
 
 def peak_rss_mb() -> float:
     """Largest resident size of this process so far, MB."""
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    unit = 1 if os.uname().sysname == "Darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 @dataclass
