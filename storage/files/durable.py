@@ -22,6 +22,8 @@ from storage.errors import stored
 
 _AT_ONCE = 8
 """Files synced at once: a disk takes them together."""
+NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
+"""Errors of file systems that have no links."""
 
 
 def make_folder(folder: Path) -> None:
@@ -56,6 +58,18 @@ def whole(
         staged.unlink(missing_ok=True)
     if synced:
         sync(target.parent)
+
+
+def name_new(staged: Path, target: Path) -> None:
+    """Give a file a name that none has, at once; `FileExistsError` where one has. On file systems
+    without links (FAT, many mounts of object stores) an empty file is there for a moment before."""
+    try:
+        os.link(staged, target)
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
+        os.replace(staged, target)
 
 
 def sync(path: str | Path) -> None:

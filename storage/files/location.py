@@ -70,8 +70,14 @@ class _Local(LocalStore):
 
     async def set_if_not_exists(self, key: str, value: Buffer) -> None:
         """Asked by each new array, for the groups above it."""
-        if not (self.root / key).exists():
+        if (self.root / key).exists():
+            return
+        try:
             await super().set_if_not_exists(key, value)
+        except OSError as error:
+            if error.errno not in durable.NO_LINKS:
+                raise
+            await self.set(key, value)
 
 
 class StrictStore(WrapperStore[Store]):
@@ -326,7 +332,7 @@ class Location:
             durable.make_folder(target.parent)  # a file in its place is a failure
         try:
             if self.is_local:
-                with durable.whole(target, publish=os.link) as file:
+                with durable.whole(target, publish=durable.name_new) as file:
                     file.write(content)
             else:
                 fs, path = self._fs(key)

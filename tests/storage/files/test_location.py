@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tracemalloc
 from collections.abc import Iterator
@@ -20,9 +21,22 @@ from storage.files.durable import digest_of
 from storage.files.location import Location
 
 
-@pytest.fixture(params=["disk", "memory"])
-def location(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
-    if request.param == "disk":
+def no_links(monkeypatch: pytest.MonkeyPatch, error: int = errno.EPERM) -> None:
+    """A file system like FAT, or a mount of an object store."""
+
+    def link(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    monkeypatch.setattr(os, "link", link)
+
+
+@pytest.fixture(params=["disk", "no links", "memory"])
+def location(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Location]:
+    if request.param != "memory":
+        if request.param == "no links":
+            no_links(monkeypatch)
         yield Location.of(tmp_path / "folder")
         return
     place = Location.of("memory://location-test/folder")
@@ -35,6 +49,22 @@ def test_create_is_exclusive_and_whole(location: Location) -> None:
     assert not location.create("a/b.json", b"second")
     assert location.read("a/b.json") == b"first"
     assert location.files("") == ["a/b.json"]
+
+
+def test_other_errors_of_links_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_links(monkeypatch, errno.EIO)
+    with pytest.raises(StorageError, match="Input/output error"):
+        Location.of(tmp_path).create("a/b.json", b"first")
+    assert os.listdir(tmp_path / "a") == []
+
+
+def test_a_store_needs_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    no_links(monkeypatch)
+    store = Location.of(tmp_path).zarr_store("s.zarr")
+    group = zarr.open_group(store, mode="a", path="above/below", zarr_format=3)
+    group.create_array("x", data=np.arange(3))
+    assert sorted(zarr.open_group(store, mode="r")["above"].group_keys()) == ["below"]
+    assert [file for file in Location.of(tmp_path).files("") if "partial" in file] == []
 
 
 def test_one_of_many_racing_creators_wins(location: Location) -> None:
