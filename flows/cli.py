@@ -72,13 +72,16 @@ def process() -> None:
     zarr = sys.modules.get("zarr.core.sync")
     atexit.unregister(getattr(zarr, "cleanup_resources", None))  # type: ignore[arg-type]
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
-        _remove_sockets()
+        _leave_multiprocessing()
         os._exit(status)
     sys.exit(status)
 
 
-def _remove_sockets() -> None:
-    """Remove the folder of a fork server's sockets, as multiprocessing does at the end."""
+def _leave_multiprocessing() -> None:
+    """Take down what multiprocessing does at the end: semaphores, of which its tracker would tell,
+    and the folder of a fork server's sockets."""
+    if util := sys.modules.get("multiprocessing.util"):
+        util._run_finalizers(0)
     started = sys.modules.get("multiprocessing.process")
     folder = started and started.current_process()._config.get("tempdir")
     if folder:

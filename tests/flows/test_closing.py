@@ -71,3 +71,16 @@ os._exit(0)
         [sys.executable, "-c", program], capture_output=True, text=True, start_new_session=True
     )
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_no_semaphore_is_told_of_where_a_command_ends_at_once() -> None:
+    """As Numcodecs makes one, from Python 3.14 on."""
+    program = """
+import multiprocessing
+from flows import cli
+lock = multiprocessing.get_context("forkserver").Lock()
+cli.main = lambda: 4
+cli.process()
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (4, "")
