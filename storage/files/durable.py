@@ -22,8 +22,8 @@ from storage.errors import stored
 
 _AT_ONCE = 8
 """Files synced at once: a disk takes them together."""
-NO_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)
-"""Errors of file systems that have no links."""
+LACKING = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOLCK, errno.EINVAL)
+"""Errors of file systems that have no links or locks, or cannot sync a folder."""
 
 
 def make_folder(folder: Path) -> None:
@@ -66,17 +66,21 @@ def name_new(staged: Path, target: Path) -> None:
     try:
         os.link(staged, target)
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if error.errno not in LACKING:
             raise
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
         os.replace(staged, target)
 
 
 def sync(path: str | Path) -> None:
-    """Return when the bytes of a file, or the names in a folder, are on the disk."""
+    """Return when the bytes of a file, or the names in a folder, are on the disk; the latter where
+    the file system can tell."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
+    except OSError as error:
+        if error.errno not in LACKING or not os.path.isdir(path):
+            raise
     finally:
         os.close(handle)
 
@@ -100,7 +104,11 @@ def append(file: Path, content: bytes) -> None:
     """
     handle = os.open(file, os.O_WRONLY | os.O_APPEND)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        except OSError as error:  # one write is whole without it, too, but where the disk is full
+            if error.errno not in LACKING:
+                raise
         before = os.fstat(handle).st_size
         taken = os.write(handle, content)
         if taken < len(content):

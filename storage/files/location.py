@@ -75,7 +75,7 @@ class _Local(LocalStore):
         try:
             await super().set_if_not_exists(key, value)
         except OSError as error:
-            if error.errno not in durable.NO_LINKS:
+            if error.errno not in durable.LACKING:
                 raise
             await self.set(key, value)
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
+import stat
 import tracemalloc
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier, Event
@@ -17,26 +19,36 @@ import zarr
 
 from storage.arrays.groups import array, create_group, read_array, write_group
 from storage.errors import StorageError
-from storage.files.durable import digest_of
+from storage.files.durable import append, digest_of
 from storage.files.location import Location
 
 
-def no_links(monkeypatch: pytest.MonkeyPatch, error: int = errno.EPERM) -> None:
-    """A file system like FAT, or a mount of an object store."""
+def poor(monkeypatch: pytest.MonkeyPatch, link_error: int = errno.EPERM) -> None:
+    """A file system without links, as FAT and mounts of object stores, or locks, as some of a
+    cluster's, that syncs no folders, as shares of Windows."""
 
-    def link(*_: object) -> None:
-        raise OSError(error, os.strerror(error))
+    def refusing(error: int) -> Callable[..., None]:
+        def refuse(*_: object) -> None:
+            raise OSError(error, os.strerror(error))
 
-    monkeypatch.setattr(os, "link", link)
+        return refuse
+
+    def sync(handle: int) -> None:
+        if stat.S_ISDIR(os.fstat(handle).st_mode):
+            refusing(errno.EINVAL)()
+
+    monkeypatch.setattr(os, "link", refusing(link_error))
+    monkeypatch.setattr(fcntl, "flock", refusing(errno.ENOSYS))
+    monkeypatch.setattr(os, "fsync", sync)
 
 
-@pytest.fixture(params=["disk", "no links", "memory"])
+@pytest.fixture(params=["disk", "poor", "memory"])
 def location(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Location]:
     if request.param != "memory":
-        if request.param == "no links":
-            no_links(monkeypatch)
+        if request.param == "poor":
+            poor(monkeypatch)
         yield Location.of(tmp_path / "folder")
         return
     place = Location.of("memory://location-test/folder")
@@ -52,14 +64,46 @@ def test_create_is_exclusive_and_whole(location: Location) -> None:
 
 
 def test_other_errors_of_links_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    no_links(monkeypatch, errno.EIO)
+    poor(monkeypatch, errno.EIO)
     with pytest.raises(StorageError, match="Input/output error"):
         Location.of(tmp_path).create("a/b.json", b"first")
     assert os.listdir(tmp_path / "a") == []
 
 
+@pytest.mark.parametrize("call", ["fsync", "flock"])
+def test_other_errors_of_the_disk_are_told(
+    call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    (tmp_path / "a.jsonl").touch()
+    monkeypatch.setattr(os if call == "fsync" else fcntl, call, fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        append(tmp_path / "a.jsonl", b"first\n")
+
+
+def test_answers_are_kept_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    poor(monkeypatch)
+    (tmp_path / "a.jsonl").touch()
+    append(tmp_path / "a.jsonl", b"first\n")
+    append(tmp_path / "a.jsonl", b"second\n")
+    assert (tmp_path / "a.jsonl").read_bytes() == b"first\nsecond\n"
+
+
+def test_a_file_that_cannot_be_synced_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(StorageError, match="Invalid argument"):
+        Location.of(tmp_path).replace("a.json", b"first")
+
+
 def test_a_store_needs_no_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    no_links(monkeypatch)
+    poor(monkeypatch)
     store = Location.of(tmp_path).zarr_store("s.zarr")
     group = zarr.open_group(store, mode="a", path="above/below", zarr_format=3)
     group.create_array("x", data=np.arange(3))
