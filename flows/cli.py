@@ -17,7 +17,7 @@ import click
 from click.core import ParameterSource
 
 from flows.engine import stdout
-from flows.engine.deadline import Terminated, send_later, terminated_by_signal
+from flows.engine.deadline import Terminated, end_at_once, send_later, terminated_by_signal
 from flows.engine.spared import (
     check_counts,
     check_handles,
@@ -72,22 +72,8 @@ def process() -> None:
     zarr = sys.modules.get("zarr.core.sync")
     atexit.unregister(getattr(zarr, "cleanup_resources", None))  # type: ignore[arg-type]
     if status == ClusterError.exit_code:  # a part may hang in a thread that would be waited for
-        _leave_multiprocessing()
-        os._exit(status)
+        end_at_once(status)
     sys.exit(status)
-
-
-def _leave_multiprocessing() -> None:
-    """Take down what multiprocessing does at the end: semaphores, of which its tracker would tell,
-    and the folder of a fork server's sockets."""
-    if util := sys.modules.get("multiprocessing.util"):
-        util._run_finalizers(0)
-    started = sys.modules.get("multiprocessing.process")
-    folder = started and started.current_process()._config.get("tempdir")
-    if folder:
-        import shutil
-
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def main(argv: Sequence[str] | None = None) -> int:

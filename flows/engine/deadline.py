@@ -6,12 +6,14 @@ from __future__ import annotations
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
+from typing import NoReturn
 
 from storage.errors import StepTimeoutError
 
@@ -68,7 +70,21 @@ class Deadline:
 def _end_process(error: StepTimeoutError) -> None:
     """End this process as the command line would for an error, without the main thread."""
     os.write(2, f"knnoise: {error}\n".encode())
-    os._exit(error.exit_code)
+    end_at_once(error.exit_code)
+
+
+def end_at_once(status: int) -> NoReturn:
+    """End this process, whatever its threads do; but take down what multiprocessing does at the
+    end: semaphores, of which its tracker would tell, and the folder of a fork server's sockets."""
+    if util := sys.modules.get("multiprocessing.util"):
+        util._run_finalizers(0)
+    started = sys.modules.get("multiprocessing.process")
+    folder = started and started.current_process()._config.get("tempdir")
+    if folder:
+        import shutil
+
+        shutil.rmtree(folder, ignore_errors=True)
+    os._exit(status)
 
 
 @dataclass(frozen=True)
