@@ -35,19 +35,17 @@ def metric(rows: Rows, docs: Path) -> None:
         "Which metric?",
         "Average precision of the suspects and accuracy of the corrected prediction (two folds), "
         "features as `--scale auto` has them, at most 4,000 rows. Loss is that by which `auto` "
-        "decides, of the metrics in turn; fixed ones have seen the given labels of both folds, the "
-        "estimator, `auto`, those of one, and its qualities see models that are not part of the "
-        f"metric, too. cleanlab is the best of {len(MODELS)}: its "
-        "self-confidence by five-fold probabilities of scikit-learn's "
-        f"{', '.join(MODELS)}, chosen case by case by the truth. Sets with * were not looked at "
-        "while the weights were made.",
-        "Means over mistakes; `best` is the best metric for each set, chosen by the truth:",
+        "decides, of the metrics in turn. Fixed metrics have seen the given labels of both folds; "
+        "`auto` is the estimator, which hears models besides. cleanlab is the best of "
+        f"{len(MODELS)}: its self-confidence by five-fold probabilities of {', '.join(MODELS)}, "
+        "case by case by the truth. Sets with * were not looked at.",
+        "Means over mistakes; `best` is the best metric of each set by the truth:",
         table(
             ["sets", "cases", *fixed], [_means(name, some) for name, some in _halves(rows).items()]
         ),
         _ahead(rows),
-        "What `auto` takes is the simplest within one standard error of the best, of the paired "
-        "differences of losses. With others it would have been:",
+        "Taken is the simplest within one standard error of the best, of paired differences of "
+        "losses. With others:",
         table(
             ["standard errors", "means", *(f"takes {m}" for m in METRICS), "worst less as-scaled"],
             [_granting(rows, errors) for errors in (0.0, 1.0, 2.0, 3.0)],
