@@ -69,7 +69,11 @@ def name_new(staged: Path, target: Path) -> None:
         if error.errno not in LACKING:
             raise
         os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY))
-        os.replace(staged, target)
+        try:
+            os.replace(staged, target)
+        except OSError:
+            target.unlink()
+            raise
 
 
 def sync(path: str | Path) -> None:

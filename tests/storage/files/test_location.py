@@ -70,6 +70,20 @@ def test_other_errors_of_links_are_told(tmp_path: Path, monkeypatch: pytest.Monk
     assert os.listdir(tmp_path / "a") == []
 
 
+def test_a_name_that_was_taken_in_vain_is_free_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    poor(monkeypatch)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", full)
+        with pytest.raises(StorageError, match="No space left"):
+            Location.of(tmp_path).create("a.json", b"first")
+    assert Location.of(tmp_path).create("a.json", b"second")
+
+
 @pytest.mark.parametrize("call", ["fsync", "flock"])
 def test_other_errors_of_the_disk_are_told(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
