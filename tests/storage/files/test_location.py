@@ -23,15 +23,18 @@ from storage.files.durable import append, digest_of
 from storage.files.location import Location
 
 
+def refusing(error: int) -> Callable[..., None]:
+    """A call of the system that fails."""
+
+    def refuse(*_: object) -> None:
+        raise OSError(error, os.strerror(error))
+
+    return refuse
+
+
 def poor(monkeypatch: pytest.MonkeyPatch, link_error: int = errno.EPERM) -> None:
     """A file system without links, as FAT and mounts of object stores, or locks, as some of a
     cluster's, that syncs no folders, as shares of Windows."""
-
-    def refusing(error: int) -> Callable[..., None]:
-        def refuse(*_: object) -> None:
-            raise OSError(error, os.strerror(error))
-
-        return refuse
 
     def sync(handle: int) -> None:
         if stat.S_ISDIR(os.fstat(handle).st_mode):
@@ -73,12 +76,9 @@ def test_other_errors_of_links_are_told(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_name_that_was_taken_in_vain_is_free_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def full(*_: object) -> None:
-        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
     poor(monkeypatch)
     with monkeypatch.context() as patch:
-        patch.setattr(os, "replace", full)
+        patch.setattr(os, "replace", refusing(errno.ENOSPC))
         with pytest.raises(StorageError, match="No space left"):
             Location.of(tmp_path).create("a.json", b"first")
     assert Location.of(tmp_path).create("a.json", b"second")
@@ -88,11 +88,8 @@ def test_a_name_that_was_taken_in_vain_is_free_again(
 def test_other_errors_of_the_disk_are_told(
     call: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
-
     (tmp_path / "a.jsonl").touch()
-    monkeypatch.setattr(os if call == "fsync" else fcntl, call, fail)
+    monkeypatch.setattr(os if call == "fsync" else fcntl, call, refusing(errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
         append(tmp_path / "a.jsonl", b"first\n")
 
@@ -108,10 +105,7 @@ def test_answers_are_kept_without_locks(tmp_path: Path, monkeypatch: pytest.Monk
 def test_a_file_that_cannot_be_synced_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
-        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
-
-    monkeypatch.setattr(os, "fsync", fail)
+    monkeypatch.setattr(os, "fsync", refusing(errno.EINVAL))
     with pytest.raises(StorageError, match="Invalid argument"):
         Location.of(tmp_path).replace("a.json", b"first")
 
