@@ -339,8 +339,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.threshold_ = self._rule.threshold
         with self._timed("suspect labels"):
             self.correction_ = None if noise.rates is not None else self._temper(near, noise)
-            suspects = self._suspects(index, distance, noise, x, group, mates)
-            self.weighed_vote_ = self._weigh(lists, noise, x)
+            reaches = knn_graph is None
+            suspects = self._suspects(index, distance, noise, x, group, mates, reaches)
+            self.weighed_vote_ = self._weigh(lists, distance, noise, x)
         self.label_quality_, self.label_issues_ = suspects.label_quality, suspects.is_label_issue
         self.likely_label_ = self.classes_[suspects.likely_class]
         of_groups = None if group is None else suspects.rates
@@ -536,13 +537,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         x: Rows | None,
         group: Int64 | None,
         mates: Mates,
+        reaches: bool,
     ) -> Suspects:
         """Qualities of the training rows' labels; the matrix is trusted by its verdict."""
         drawn = np.flatnonzero(self._drawn())
         known = drawn, x, self._threads(), group, mates
         if noise.rates is not None:
             suspects, self._weighed, self._forests = suspects_of_two(
-                index, distance, self._label, noise.rates, *known
+                index, distance, self._label, noise.rates, *known, reaches
             )
             return suspects
         c = len(self.classes_)
@@ -554,7 +556,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         )
         return suspects
 
-    def _weigh(self, lists: Int64, noise: Transition, x: Rows) -> Worth | None:
+    def _weigh(self, lists: Int64, distance: Float32, noise: Transition, x: Rows) -> Worth | None:
         """What neighborhoods of all sizes are worth beside the vote of one k; None where the vote
         of one k is asked for."""
         chosen = isinstance(self.noise, str) and self.noise == "crossfit"
@@ -564,7 +566,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         rows = np.flatnonzero(self._drawn())
         trees = self._trees(x, rows)
         one_k, weighed = (
-            self._vote(lists[rows], is_weighed, trees)[1] for is_weighed in (False, True)
+            self._vote(lists[rows], distance[rows], is_weighed, trees)[1]
+            for is_weighed in (False, True)
         )
         if noise.rates is None:
             matrix, error = self._believed(noise), noise.standard_errors
@@ -606,8 +609,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
         longest = self._longest if is_weighed else self.n_neighbors_
         with self._timed(f"neighbors of {x.shape[0]:,} new rows"):
-            near = self._label[nearest_rows(x, self._x, longest, threads=self._threads())[0]]
-        return self._vote(near, is_weighed, self._trees(features))
+            index, distance = nearest_rows(x, self._x, longest, threads=self._threads())
+        return self._vote(self._label[index], distance, is_weighed, self._trees(features))
 
     def _trees(self, x: Rows, rows: Int64 | None = None) -> AnyArray | None:
         """What models say of features of new rows, or of some rows of the training: ``tree_odds``
@@ -619,14 +622,14 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         return by_models(self._forests, x[rows], len(self.classes_))
 
     def _vote(
-        self, near: Int64, is_weighed: bool, trees: AnyArray | None = None
+        self, near: Int64, distance: Float32, is_weighed: bool, trees: AnyArray | None = None
     ) -> tuple[Float64, Int64]:
-        """The same by labels (row, rank) of the nearest: neighborhoods of all sizes, weighed, and
-        models, or the corrected vote of one k."""
+        """The same by labels (row, rank) of the nearest and their distances: neighborhoods of all
+        sizes, weighed, and models, or the corrected vote of one k."""
         k, c = self.n_neighbors_, len(self.classes_)
         if self.noise_rates_ is not None:
             if is_weighed:
-                one = self._weighed.chance(near.astype(np.int8), trees)
+                one = self._weighed.chance(near.astype(np.int8), distance, trees)
                 return np.stack([1.0 - one, one], axis=1), (one >= 0.5).astype(np.int64)
             share = near[:, :k].mean(axis=1)
             one = self._rule.posterior(share, k)

@@ -60,9 +60,10 @@ def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None, n_rows
     if error > min(n_rows, SAMPLE_ROWS):
         rows = "too little is known of the mistakes to tell how many more rows that gets right"
     if worth.taken:
-        several = "several sizes of neighborhoods" + (
-            " and models of the features" if vote is not None and vote.trees else ""
-        )
+        several = "several sizes of neighborhoods"
+        if isinstance(vote, WeighedVote) and vote.weights.reach is not None:
+            several += ", with how far these reach,"
+        several += " and models of the features" if vote is not None and vote.trees else ""
         by = f"new rows are predicted by {several} together, not by one k"
         if error == 0.0:
             return [f"{by}, which predicts the sampled rows alike"]

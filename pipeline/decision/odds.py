@@ -2,11 +2,11 @@
 
 A row of two classes is one number for each neighborhood size, and so the first pass needs no lists.
 It weighs the log odds of the label shares after the noise is taken out, and says one byte of each
-row, which travels. The second pass looks at the lists once more: it adds the neighbors' own
-posteriors (one round of smoothing over the graph) and how far neighbors are, since one class often
-lives closer together than the other. Weights are the likeliest for the given labels of a sample, of
-which no row sees its own, by ``P(given 1) = F (1 - p1) + (1 - F) p0``. Bayes' rule then adds the
-row's own label.
+row, which travels; where one class lives closer together than the other, it weighs how far the
+neighbors are, too. The second pass looks at the lists once more: it adds the neighbors' own
+posteriors (one round of smoothing over the graph) and, wherever, how far they are. Weights are the
+likeliest for the given labels of a sample, of which no row sees its own, by
+``P(given 1) = F (1 - p1) + (1 - F) p0``. Bayes' rule then adds the row's own label.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
+REACH_GAIN, SURELY = 0.005, 3.0
+"""Log likelihood a row that the reach of neighborhoods has to add to the vote, in nats and in
+standard errors."""
 LOST, IN_PLACES, OUTSIDE = 0.4, 0.25, 0.7
 """Rate from which a class is mostly given the other label, about; the part of its labels that
 places of mistakes hold at least for these to explain it; and `outside` of `find_places`, by which a
@@ -89,7 +92,8 @@ class OddsWeights:
     """A fitted logistic function."""
 
     weight: tuple[float, ...]
-    """By feature: sizes; of the second pass also smoothing, reach, and smoothing times reach."""
+    """By feature: sizes, and models; of the second pass also smoothing; where there is a `reach`,
+    that, and that times smoothing, or times the mean of the others."""
     bias: float
     reach: Reach | None = None
     mistaken: float = 0.0
@@ -100,7 +104,8 @@ class OddsWeights:
 
 @dataclass(frozen=True)
 class WeighedVote:
-    """The first pass as a vote: neighborhoods of several sizes, each with its weight, and trees."""
+    """The first pass as a vote: neighborhoods of several sizes, each with its weight, and trees;
+    and how far neighbors are, where the weights have a `reach`."""
 
     sizes: tuple[int, ...]
     """Ascending."""
@@ -116,20 +121,27 @@ class WeighedVote:
         odds = count_odds(count, self.sizes, self.assumed.correction())
         return odds if trees is None else np.column_stack([odds, trees])
 
-    def log_odds(self, features: Float64) -> Float64:
-        """(row,) of class 1, by the ``features`` of rows."""
+    def log_odds(self, features: Float64, reach: Float32 | None = None) -> Float64:
+        """(row,) of class 1, by the ``features`` of rows; by ``reach_of`` (row,), if weights have a
+        `reach`."""
+        scale = self.weights.reach
+        if scale is not None:
+            assert reach is not None
+            features = _beside(features, features.mean(axis=1), scale.scores(reach))
         return np.asarray(features @ np.asarray(self.weights.weight) + self.weights.bias)
 
-    def chance(self, neighbor_label: Int8, trees: Float32 | None = None) -> Float64:
-        """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first, and by
-        ``tree_odds`` (row,), where trees are heard.
+    def chance(
+        self, neighbor_label: Int8, distance: Floating, trees: Float32 | None = None
+    ) -> Float64:
+        """(row,) of class 1, by labels (row, rank) 0 or 1 of the neighbors, nearest first, their
+        distances, and ``tree_odds`` (row,), where trees are heard.
 
         What is missing, -1, is taken to be as the others are.
         """
         ones = counts(neighbor_label, self.sizes)
         listed = ones + counts((neighbor_label == 0).astype(np.int8), self.sizes)
         count = ones * np.asarray(self.sizes) / listed
-        return np.asarray(expit(self.log_odds(self.features(count, trees))))
+        return np.asarray(expit(self.log_odds(self.features(count, trees), reach_of(distance))))
 
 
 def sizes_among(grid: Sequence[int]) -> tuple[int, ...]:
@@ -203,13 +215,24 @@ def count_odds(count: npt.NDArray[np.number], sizes: Sequence[int], by: Correcti
 
 
 def weighed_vote(
-    count: Integers, sizes: tuple[int, ...], given: Integers, rates: Assumed
+    count: Integers,
+    sizes: tuple[int, ...],
+    given: Integers,
+    rates: Assumed,
+    reach: Float32 | None = None,
 ) -> WeighedVote:
     """The vote of the likeliest weights for a sample of rows, by their counts (row, size) and given
-    labels (row,)."""
-    return WeighedVote(
-        sizes, rates, _weights(count_odds(count, sizes, rates.correction()), given, rates)
-    )
+    labels (row,); with their ``reach_of`` (row,), if that surely tells more of these."""
+    by = rates.correction()
+    odds = count_odds(count, sizes, by)
+    vote = WeighedVote(sizes, rates, _weights(odds, given, rates))
+    if reach is None:
+        return vote
+    reaching = replace(vote, weights=_weights(odds, given, rates, reach))
+    gain = _log_likelihood(reaching.log_odds(odds, reach), given, by)
+    gain -= _log_likelihood(vote.log_odds(odds), given, by)
+    surely = SURELY * gain.std() / np.sqrt(len(gain))
+    return reaching if gain.mean() >= max(REACH_GAIN, surely) else vote
 
 
 def hear_models(
@@ -219,6 +242,7 @@ def hear_models(
     x: Float32,
     threads: Threads = ALONE,
     alone: bool = True,
+    reach: Float32 | None = None,
 ) -> tuple[WeighedVote, Float64, Forests | None]:
     """The vote that hears boosted trees and a linear function, too, its features, and these models;
     the vote as it was, and None, where they tell nothing more of the given labels. They are mixed
@@ -229,10 +253,11 @@ def hear_models(
     Trees learn the given labels, too, which repeat none of the vote's errors, where rows are
     ``alone``, so that none has another's label for a reason, and no place shares mistakes.
 
-    count, given, x : (row, size), (row,) and (row, feature) of the sample of the vote
+    count, given, x, reach : (row, size), (row,), (row, feature) and (row,) of the vote's sample
     """
     odds, by = vote.features(count), vote.assumed.correction()
-    says, label = vote.log_odds(odds), given.astype(np.int64)
+    says, label = vote.log_odds(odds, reach), given.astype(np.int64)
+    reached = None if vote.weights.reach is None else reach
     likely = (says + own_odds(given, by) >= 0).astype(np.int64)
     with fitted_beside(lambda: fit_linear(x, likely, 2, threads), threads) as fitted:
         trees = fit_some(x, likely, threads)
@@ -241,16 +266,18 @@ def hear_models(
     def hearing(*models: Forests | None) -> tuple[WeighedVote, Float64, Forests | None]:
         there = [one for one in models if one is not None]
         features = np.column_stack([odds, *(tree_odds(model, x) for model in there)])
-        parts = _weights(features, given, vote.assumed).weight[odds.shape[1] :]
+        weight = _weights(features, given, vote.assumed, reached).weight
+        parts = weight[odds.shape[1] :][: len(there)]
         if not any(parts):
             return vote, odds, None
         mix = mixed(there, parts)
         features = np.column_stack([odds, tree_odds(mix, x)])
-        weights = _weights(features, given, vote.assumed)
+        weights = _weights(features, given, vote.assumed, reached)
         return replace(vote, weights=weights, trees=mix.digest), features, mix
 
     heard, features, mix = hearing(trees, linear)
-    gain = _log_likelihood(heard.log_odds(features), given, by) - _log_likelihood(says, given, by)
+    gain = _log_likelihood(heard.log_odds(features, reach), given, by)
+    gain -= _log_likelihood(says, given, by)
     if mix is None or gain.mean() < (LINEAR_GAIN if trees is None else LEAST_GAIN):
         return vote, odds, None
     if alone:
@@ -274,24 +301,22 @@ def first_pass(log_odds: Float64, given: Integers, by: Correction) -> UInt8:
     return np.asarray(np.rint(BYTE * expit(log_odds + own_odds(given, by))), np.uint8)
 
 
-def smoothed_odds(chance: UInt8, distance: Floating) -> tuple[Float32, Float32]:
-    """(row,) log odds of class 1 by the neighbors' average posterior, near ones first; and (row,)
-    their reach.
+def smoothed_odds(chance: UInt8, distance: Floating) -> Float32:
+    """(row,) log odds of class 1 by the neighbors' average posterior, near ones first.
 
     ``chance`` is (row, rank) what the first pass says of the neighbors, any number in empty places;
     ``distance`` (row, rank), ascending, inf in empty places.
     """
     near = distance[:, :SMOOTHED]
     average = (near_weights(near) * chance[:, :SMOOTHED]).sum(axis=1) / BYTE
-    odds = (soft_log(average) - soft_log(1.0 - average)).astype(np.float32)
-    return odds, reach_of(distance)
+    return (soft_log(average) - soft_log(1.0 - average)).astype(np.float32)
 
 
 def fit_second(
     odds: Float64, smoothed: Float32, reach: Float32, given: Integers, by: Correction
 ) -> OddsWeights:
-    """Weights of the second pass from a sample of rows: ``count_odds``, ``smoothed_odds`` and given
-    labels."""
+    """Weights of the second pass from a sample of rows: ``features``, ``smoothed_odds``,
+    ``reach_of`` and given labels."""
     sizes, scale = odds.shape[1], Reach.of(reach)
     start = np.concatenate([np.full(sizes, 0.5 / sizes), [0.5, 0.0, 0.0]])
     features = _features(odds, smoothed, reach, scale)
@@ -329,8 +354,12 @@ def second_pass(around: Float64, given: Integers, own: Float64, weights: OddsWei
 
 
 def _features(odds: Float64, smoothed: Float32, reach: Float32, scale: Reach) -> Float64:
-    far = scale.scores(reach)
-    return np.column_stack([odds, smoothed, far, far * smoothed])
+    return _beside(np.column_stack([odds, smoothed]), smoothed, scale.scores(reach))
+
+
+def _beside(features: Float64, of_labels: Floating, far: Float64) -> Float64:
+    """Features with how far neighbors are, and with that times what labels say."""
+    return np.column_stack([features, far, far * of_labels])
 
 
 def own_odds(given: Integers, by: Correction, whose: Whose | None = None) -> Float64:
@@ -343,10 +372,17 @@ def own_odds(given: Integers, by: Correction, whose: Whose | None = None) -> Flo
     return np.asarray(np.log(likely[:, 1] / likely[:, 0]), np.float64)
 
 
-def _weights(odds: Float64, given: Integers, rates: Assumed) -> OddsWeights:
-    """Weights of log odds (row, column), about their mean."""
+def _weights(
+    odds: Float64, given: Integers, rates: Assumed, reach: Float32 | None = None
+) -> OddsWeights:
+    """Weights of log odds (row, column), about their mean, and of the reach (row,) if it counts."""
     n = odds.shape[1]
-    return OddsWeights(*_fit(odds, given, rates.correction(), np.full(n, 1.0 / n), n))
+    start, scale = np.full(n, 1.0 / n), None
+    if reach is not None:
+        scale = Reach.of(reach)
+        start = np.append(start, [0.0, 0.0])
+        odds = _beside(odds, odds.mean(axis=1), scale.scores(reach))
+    return OddsWeights(*_fit(odds, given, rates.correction(), start, n), scale)
 
 
 def _fit(

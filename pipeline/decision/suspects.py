@@ -238,27 +238,34 @@ def suspects_of_two(
     threads: Threads = ALONE,
     group: Int64 | None = None,
     mates: Mates = NO_MATES,
+    reaches: bool = True,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
-    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates.
+
+    ``reaches`` says whether distances are those that new rows will have: if so they may vote.
+    """
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]
     rates_taken = odds.assumed(rates, votes)
     by, count = rates_taken.correction(), count[:, [grid.index(k) for k in sizes]]
-    first = odds.weighed_vote(count[sample], sizes, given[sample], rates_taken)
+    reach = reach_of(distance)
+    counted = count[sample], sizes, given[sample], rates_taken
+    first = odds.weighed_vote(*counted, reach[sample] if reaches and not mates else None)
     forests, trees = None, None
     learns = x is not None and can_learn(x.shape[1])
     if learns:
         heard = first, count[sample], given[sample], dense(x[sample])
-        first, _, forests = odds.hear_models(*heard, threads, not mates)
+        first, _, forests = odds.hear_models(*heard, threads, not mates, reach[sample])
         trees = None if forests is None else by_models(forests, x, 2)
     evidence = first.features(count, trees)
-    chance = odds.first_pass(first.log_odds(evidence), given, by)
-    parts = [
-        odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
-        for at in range(0, len(index), PORTION)
-    ]
-    around, reach = (np.concatenate(column) for column in zip(*parts, strict=True))
+    chance = odds.first_pass(first.log_odds(evidence, reach), given, by)
+    around = np.concatenate(
+        [
+            odds.smoothed_odds(chance[index[at : at + PORTION]], distance[at : at + PORTION])
+            for at in range(0, len(index), PORTION)
+        ]
+    )
     second = odds.fit_second(evidence[sample], around[sample], reach[sample], given[sample], by)
     says = odds.odds_around(evidence, around, reach, second)
     whose = None

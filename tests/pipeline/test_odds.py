@@ -17,13 +17,22 @@ from sklearn.metrics import average_precision_score
 
 from pipeline.blocks.logits import FOLDS, Forests, can_learn, fit_some, fold_of
 from pipeline.decision import odds
-from pipeline.decision.quality import FLOOR, REACHED, SHRINK, SMOOTHED
+from pipeline.decision.quality import (
+    DENSEST,
+    FLOOR,
+    REACHED,
+    SHRINK,
+    SMOOTHED,
+    Reach,
+    reach_of,
+)
 from pipeline.decision.suspects import Suspects, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
 from pipeline.knn.lists import WIDTH
+from pipeline.noise.copies import Mates
 from pipeline.noise.extrema import unknown
 from pipeline.noise.rates import NoiseRates, Support
 from pipeline.noise.rates import given as known
@@ -88,11 +97,11 @@ def test_what_is_missing_votes_like_the_others(seed: int) -> None:
     short = whole.copy()
     short[:, 4:] = -1
     count = np.stack([whole[:, :4].sum(axis=1), whole.sum(axis=1)], axis=1)
-    assert np.allclose(
-        vote.chance(whole), expit(vote.log_odds(vote.features(count))), rtol=0, atol=1e-12
-    )
+    far = np.sort(rng.random((6, 8)), axis=1).astype(np.float32)
+    says, alike = vote.chance(whole, far), {"rtol": 0, "atol": 1e-12}
+    assert np.allclose(says, expit(vote.log_odds(vote.features(count))), **alike)
     twice = np.concatenate([whole[:, :4], whole[:, :4]], axis=1)
-    assert np.allclose(vote.chance(short), vote.chance(twice), rtol=0, atol=1e-12)
+    assert np.allclose(vote.chance(short, far), vote.chance(twice, far), **alike)
 
 
 @given(st.integers(0, 2**32 - 1), st.integers(1, 70))
@@ -103,7 +112,7 @@ def test_smoothing_is_a_weighted_average(seed: int, width: int) -> None:
     distance = np.sort(rng.random((3, width)), axis=1).astype(np.float32)
     distance[1, width // 2 :] = np.inf
     distance[2] = np.inf
-    around, reach = odds.smoothed_odds(chance, distance)
+    around, reach = odds.smoothed_odds(chance, distance), reach_of(distance)
     for i, (bytes_, far) in enumerate(zip(chance, distance, strict=True)):
         there = [j for j in range(min(width, SMOOTHED)) if np.isfinite(far[j])]
         scale = float(far[min(4, min(width, SMOOTHED) - 1)])
@@ -113,6 +122,62 @@ def test_smoothing_is_a_weighted_average(seed: int, width: int) -> None:
         share /= sum(weight) or 1.0
         assert around[i] == pytest.approx(bent(share) - bent(1.0 - share), abs=1e-4)
         assert reach[i] == (far[there[:REACHED]][-1] if there else 0.0)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_how_far_neighbors_are_is_weighed(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    scale = Reach(typical=0.5, center=0.1, spread=0.7)
+    weights = odds.OddsWeights((0.7, 0.6, 0.3, -0.2), 0.1, scale)
+    vote = odds.WeighedVote((4, 8), odds.Assumed(0.2, 0.1, (60, 40)), weights)
+    near = rng.integers(0, 2, (5, 8)).astype(np.int8)
+    far = np.sort(rng.random((5, 8)), axis=1).astype(np.float32)
+    count = np.stack([near[:, :4].sum(axis=1), near.sum(axis=1)], axis=1)
+    for (small, large), one, chance in zip(
+        vote.features(count), far, vote.chance(near, far), strict=True
+    ):
+        away = (math.log(float(one[REACHED - 1]) / 0.5 + DENSEST) - 0.1) / 0.7
+        says = 0.7 * small + 0.6 * large + 0.1
+        says += away * (0.3 - 0.2 * (small + large) / 2)
+        assert chance == pytest.approx(1.0 / (1.0 + math.exp(-says)), abs=1e-6)
+
+
+def scattered(n: int, wide: float, seed: int = 3) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]
+    """Features of two classes around one place, one spread wider; clean and given labels."""
+    rng = np.random.default_rng(seed)
+    clean = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 20)) * np.where(clean == 1, wide, 1.0)[:, None]
+    label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
+    return x.astype(np.float32), clean, label
+
+
+@pytest.mark.parametrize("wide", [1.0, 1.5])
+def test_a_class_that_is_scattered_is_told_by_how_far_its_neighbors_are(wide: float) -> None:
+    """Nearest to all rows are those of the class that lies together, which labels alone mislead."""
+    x, _, label = scattered(3000, wide)
+    index, distance = nearest(x, x, 50, exclude=np.arange(3000))
+    count, rates = counts(label[index], (10, 50)), odds.Assumed(0.3, 0.1, (1500, 1500))
+    reach = reach_of(distance)
+    vote, alone = (odds.weighed_vote(count, (10, 50), label, rates, far) for far in (reach, None))
+    assert (vote == alone) == (wide == 1.0)
+    if wide > 1.0:
+        new, truth, _ = scattered(3000, wide, 4)
+        near, far = nearest(new, x, 50)
+        said = label[near].astype(np.int8), far
+        right, before = (((of.chance(*said) >= 0.5) == truth).mean() for of in (vote, alone))
+        assert right > before + 0.08
+
+
+@pytest.mark.parametrize("reaches", [True, False])
+def test_distances_that_new_rows_have_not_are_not_weighed(reaches: bool) -> None:
+    x, _, label = scattered(1000, 1.5)
+    index, distance = nearest(x, x, 50, exclude=np.arange(1000))
+    rows = known(0.3, 0.1), np.arange(1000), None
+    _, vote, _ = suspects_of_two(index, distance, label, *rows, reaches=reaches)
+    assert (vote.weights.reach is not None) == reaches
+    copies = suspects_of_two(index, distance, label, *rows, mates=Mates(near=0.0))[1]
+    assert copies.weights.reach is None
 
 
 def test_the_slope_is_that_of_the_loss() -> None:

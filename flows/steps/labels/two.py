@@ -40,7 +40,7 @@ from pipeline.decision.odds import (
     weighed_vote,
     without_mistakes,
 )
-from pipeline.decision.quality import FIT_ROWS, SMOOTHED
+from pipeline.decision.quality import FIT_ROWS, SMOOTHED, reach_of
 from pipeline.decision.tempering import Worth, worth
 from pipeline.decision.threshold import (
     Decision,
@@ -154,12 +154,12 @@ def counted_votes(at: SourceRows, k: int, at_least: float) -> tuple[Integers, In
 
 
 def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
-    """Counts of label 1 for each k of a grid, sent to source order; a sample of them; and which
-    rows each block has as neighbors."""
+    """Counts of label 1 for each k of a grid and the reach of each row, sent to source order; a
+    sample of them; and which rows each block has as neighbors."""
     return over_graph(
         *(job, graph, "regression", partial(count, grid=grid)),
-        needs=("given_label", "neighbor_label"),
-        gives={"count": f"({len(grid)},)i2"},
+        needs=("given_label", "neighbor_label", "distance"),
+        gives={"count": f"({len(grid)},)i2", "reach": "f4"},
         asks=Asks(),
         portion=None,
     )
@@ -168,10 +168,11 @@ def count_labels(job: Job, graph: PoolGraph, grid: tuple[int, ...]) -> Sendings:
 def count(at: Around, grid: tuple[int, ...]) -> Facts:
     """Counts of one block, and for each k of the grid what choosing among them takes."""
     label, given = at.of_row["neighbor_label"], at.of_row["given_label"]
-    ones, drawn = counts(label, grid), at.drawn(FIT_ROWS)
+    ones, reach, drawn = counts(label, grid), reach_of(at.of_row["distance"]), at.drawn(FIT_ROWS)
+    columns = {"row": at.row, "given_label": given, "count": ones, "reach": reach}
     return Facts(
-        {"count": ones},
-        drawn={"row": at.row[drawn], "given_label": given[drawn], "count": ones[drawn]},
+        {"count": ones, "reach": reach},
+        drawn={name: column[drawn] for name, column in columns.items()},
         left=Counted(
             squared_losses(ones, given, grid).tolist(),
             extremes_with_self(given, label, grid).tolist(),
@@ -224,12 +225,15 @@ def estimate_rates(
         rule = rule_of(decided_by, decision)
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
-        weighed = weighed_vote(of_sizes, sizes, given, assumed(rates, votes))
+        reach = sample["reach"]
+        counted_of = of_sizes, sizes, given, assumed(rates, votes)
+        weighed = weighed_vote(*counted_of, reach if alone else None)
         features, forests, worth_it = weighed.features(of_sizes), None, None
         if x is not None:
-            weighed, features, forests = hear_models(weighed, of_sizes, given, x, threads, alone)
+            of_sample = of_sizes, given, x, threads, alone, reach
+            weighed, features, forests = hear_models(weighed, *of_sample)
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
-            predicted = (weighed.log_odds(features) >= 0).astype(np.int8)
+            predicted = (weighed.log_odds(features, reach) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
             of_one_k = rule.predict(count[:, at] / k)
             worth_it = worth(of_one_k, predicted, given, matrix, rates.risk(given.mean()))
@@ -261,7 +265,7 @@ def find_label_issues(
         *(job, graph, "smoothing", smooth),
         needs=("distance",),
         known=relayed,
-        gives={"smoothed": "f4", "reach": "f4"},
+        gives={"smoothed": "f4"},
     )
     fit = partial(_fit_second, graph, counted, smoothed, rates)
     judge = partial(verdicts, rates=rates, second=job.result("weights", fit, OddsWeights))
@@ -271,15 +275,14 @@ def find_label_issues(
 
 def chance(at: SourceRows, rates: RateEstimates) -> Arrays:
     """What the first pass says of some rows: a byte each."""
-    log_odds, by = rates.weighed.log_odds(rates.features(at)), rates.weighed.assumed.correction()
-    return {"chance": first_pass(log_odds, at.read("y"), by)}
+    log_odds = rates.weighed.log_odds(rates.features(at), at.columns["reach"])
+    return {"chance": first_pass(log_odds, at.read("y"), rates.weighed.assumed.correction())}
 
 
 def smooth(at: Around) -> Facts:
     """What the neighbors of some rows say, and that of those in the sample."""
     near = at.of_neighbors("chance", SMOOTHED)
-    smoothed, reach = smoothed_odds(near, at.of_row["distance"])
-    columns: Arrays = {"row": at.row, "smoothed": smoothed, "reach": reach}
+    columns: Arrays = {"row": at.row, "smoothed": smoothed_odds(near, at.of_row["distance"])}
     drawn = at.drawn(FIT_ROWS)
     return Facts(columns, drawn={name: column[drawn] for name, column in columns.items()})
 
@@ -291,7 +294,7 @@ def _fit_second(
     x = cache(partial(sampled, run, "partition", sample["row"]))
     trees = heard(vote.trees, run, tree_odds, x)
     features = vote.features(rates.of_sizes(sample["count"]), trees)
-    near, given = (features, around["smoothed"], around["reach"]), sample["given_label"]
+    near, given = (features, around["smoothed"], sample["reach"]), sample["given_label"]
     by = vote.assumed.correction()
     weights = fit_second(*near, given, by)
 
@@ -309,7 +312,7 @@ def verdicts(at: SourceRows, rates: RateEstimates, second: OddsWeights) -> Array
     predicted = (
         rates.decision_rule.predict(eta)
         if rates.taken is None
-        else (vote.log_odds(features) >= 0).astype(np.int8)
+        else (vote.log_odds(features, at.columns["reach"]) >= 0).astype(np.int8)
     )
     by, places = vote.assumed.correction(), second.places
     around = odds_around(features, at.columns["smoothed"], at.columns["reach"], second)

@@ -64,7 +64,7 @@ class TwoClassRule(ScoringRule):
         else:
             training, trees = score.model.run, self.weighed.trees
             odds = heard(trees, training, tree_odds, score.features, are_new=True)
-            clean = self.weighed.chance(near, odds)
+            clean = self.weighed.chance(near, lists.distance, odds)
             predicted = (clean >= 0.5).astype(np.int8)
         columns: Arrays = {
             "eta_corr": eta.astype(np.float32),
