@@ -247,8 +247,8 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
 
 
 def _types(frame: Any) -> dict[str, Any]:
-    objects = frame.columns[frame.dtypes == "object"].astype(str)
     kinds = {str(name): kind for name, kind in frame.dtypes.items()}
+    objects = (name for name, kind in kinds.items() if kind == "object")
     return {name: kinds[name] for name in kinds.keys() - {*objects, *_ranges(frame)}}
 
 

@@ -311,6 +311,15 @@ def test_cleaned_rows_have_the_types_of_their_frame(tmp_path: Path, ending: str)
     assert relabeled["sick"].dtype == table["sick"].dtype
 
 
+def test_columns_of_several_levels_go_by_their_text() -> None:
+    table = frame()[["a", "sick"]].reset_index(drop=True)
+    table.columns = pd.MultiIndex.from_product([["x"], table.columns])
+    trained = knnoise.train(table, label_column="('x', 'sick')", k=10, **QUIET)
+    clean = trained.clean(table, how="relabel").frame
+    assert [*clean] == ["('x', 'a')", "('x', 'sick')"]
+    assert clean["('x', 'a')"].tolist() == table["x", "a"].tolist()
+
+
 def test_cleaned_whole_numbers_beside_gaps_have_their_bits() -> None:
     table = pl.from_pandas(frame()[["a", "sick"]]).with_columns(n=pl.Series([None, 7] * 120))
     table = table.with_columns(pl.col("n").cast(pl.UInt8))
