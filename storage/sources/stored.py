@@ -119,6 +119,7 @@ def _unrounded(reader: Reader) -> Reader:
         return reader.verbatim()
     if isinstance(reader, ArrayReader):
         kind = widened(np.empty(0, reader.array.dtype)).dtype
+        kind = np.dtype(np.float64) if kind == np.longdouble else kind  # Arrow has none wider
         return replace(reader, dtype=kind.newbyteorder("="))
     return reader
 

@@ -306,11 +306,12 @@ def test_arrays_have_a_column_a_feature(pool: PoolWriter, tmp_path: Path) -> Non
     found = named.clean(wide, how="relabel").frame
     assert list(found) == ["x0", "x1", "x2", "x3", "label"]
     assert (found[["x0", "x1", "x2", "x3"]].to_numpy() == wide).all()
-    swapped = tmp_path / "swapped.npz"
-    np.savez(swapped, X=x.astype(">f4"), y=y.astype(">i4"))
-    fit(swapped, tmp_path / "other")
-    run_clean(str(swapped), str(tmp_path / "other"), str(out), how="weight")
-    assert (pd.read_parquet(out)[["x0", "x1", "x2", "x3"]].to_numpy() == x).all()
+    for kind in (">f4", np.longdouble):
+        other, run = tmp_path / "other.npz", tmp_path / f"run-{np.dtype(kind).char}"
+        np.savez(other, X=x.astype(kind), y=y.astype(">i4"))
+        fit(other, run)
+        run_clean(str(other), str(run), str(out), how="weight")
+        assert (pd.read_parquet(out)[["x0", "x1", "x2", "x3"]].to_numpy() == x).all()
 
 
 def test_what_cannot_be_cleaned_is_refused_in_one_line(
