@@ -34,6 +34,8 @@ from storage.sources.values.texts import EXACT_IN_SHEET, plain_values
 
 MOST_IN_SHEET = (1 << 20) - 1
 """Rows of a sheet below its header."""
+MOST_IN_CELL = 32_767
+"""Characters of a cell, of which openpyxl leaves out what is beyond."""
 NO_XML = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\ufffe\uffff]")
 """Characters that XML, and so a workbook, cannot hold."""
 
@@ -92,6 +94,11 @@ def _workbook(sink: Any, schema: pa.Schema, tables: Iterable[pa.Table]) -> None:
         elif getattr(value, "tzinfo", None) is not None:
             value = value.isoformat(" ")  # a time in a sheet is of no zone
         is_text = isinstance(value, str)
+        if is_text and len(value) > MOST_IN_CELL:
+            raise InputError(
+                f"a cell of a sheet holds {MOST_IN_CELL:,} characters, and {value[:20]!r}… has "
+                f"{len(value):,}; name the file .csv or .parquet"
+            )
         made = WriteOnlyCell(sheet, NO_XML.sub("\ufffd", value) if is_text else value)
         if is_text:
             made.data_type = "s"

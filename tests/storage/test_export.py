@@ -215,6 +215,10 @@ def test_what_a_format_cannot_hold_is_one_line(tmp_path: Path) -> None:
         with pytest.raises(StorageError, match=f"cannot write .*{name}"):
             write_columns(str(tmp_path / name), {"apart": apart})
         assert not (tmp_path / name).exists()
+    text = {"note": pa.array(["x" * 32_767, "y" * 32_768])}  # openpyxl would cut off the end
+    with pytest.raises(InputError, match=r"'yy*'… has 32,768; name the file \.csv"):
+        write_columns(str(tmp_path / "o.xlsx"), text)
+    assert not (tmp_path / "o.xlsx").exists()
 
 
 def test_a_workbook_that_cannot_be_written_says_nothing_later(
