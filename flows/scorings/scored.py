@@ -289,6 +289,11 @@ def _score(job: Job, source: Source, model: searching.Model, training: PoolRepor
                 *recall_warning(recall, target, again),
                 *in_training(equal, near, queries.n_rows, training),
                 *far_from_training(totals["n_far_from_training"], queries.n_rows, training),
+                *(
+                    f"{column!r}: no row has a value that training knew, as if all were the same"
+                    for column, count in read.unseen.items()
+                    if count == queries.n_rows
+                ),
             ],
             **costs(job, recall),
             "out": "",

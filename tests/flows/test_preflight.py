@@ -849,6 +849,13 @@ def test_text_and_gaps_are_coded_as_training_learned(
     assert main(["score", str(gappy / "new.csv"), "--run", run, *out]) == 0
     scored = json.loads(capsys.readouterr().out)
     assert (scored["n_filled"], scored["unseen"]) == (2, {"color": 1})
+    new = pd.read_csv(gappy / "new.csv")
+    new["smoker"] = new["smoker"].astype(str).str.title()  # as pandas writes truth values
+    new.assign(color="mauve").to_csv(tmp_path / "new.csv", index=False)
+    assert main(["score", str(tmp_path / "new.csv"), "--run", run, *out]) == 0
+    scored = json.loads(capsys.readouterr().out)
+    assert scored["unseen"] == {"color": len(new)}
+    assert any("'color': no row has a value" in line for line in scored["warnings"])
 
 
 def test_rows_with_gaps_are_left_out_and_rows_keep_their_place(

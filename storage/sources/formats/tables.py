@@ -130,7 +130,7 @@ def to_floats(
             elif category is not None:
                 if name not in texts:
                     texts[name] = plain_texts(batch.column(name))
-                x[:, position] = pc.equal(texts[name], category).fill_null(False)
+                x[:, position] = _are(category, texts[name])
             elif place is None:
                 x[:, position] = _numbers(batch.column(name))
             else:
@@ -139,6 +139,13 @@ def to_floats(
                     lists[name] = list_values(column, length, called)
                 x[:, position] = lists[name][:, place]
     return x
+
+
+def _are(category: str, text: pa.Array) -> pa.Array:
+    """Which are of a category; truth values in any case, as pandas writes `True` for `true`."""
+    if category.lower() in ("true", "false"):
+        category, text = category.lower(), pc.utf8_lower(text)
+    return pc.equal(text, category).fill_null(False)
 
 
 def _parsed(
