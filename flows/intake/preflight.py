@@ -428,7 +428,11 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
         elif column.over_lines:
             text = "text over several lines, which may be a quote that is not closed: training"
             doubts.append(_one("lines", name, f"{text} refuses that", f"--exclude {quote(name)}"))
-        elif is_like_ids(values) and (column.is_text or np.ptp(values) >= len(values) - 1):
+        elif (
+            not column.asked
+            and is_like_ids(values)
+            and (column.is_text or np.ptp(values) >= len(values) - 1)
+        ):
             what = (
                 "texts, no two of them equal" if column.is_text else "whole numbers, no two equal"
             )

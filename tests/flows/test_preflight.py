@@ -305,11 +305,13 @@ def test_numbers_that_hardly_repeat_stay_features_unless_they_look_like_ids(
         "income": rng.choice(200_000, N, replace=False),
         "visit": 1_000 + rng.permutation(N),
         "unit_id": rng.choice(10**9, N, replace=False),
+        "day": pd.Timestamp("2020-01-01") + pd.to_timedelta(rng.permutation(N), "D"),
         "x": rng.normal(size=N),
         "y": rng.integers(0, 2, N),
     }
     pd.DataFrame(columns).to_csv(tmp_path / "t.csv", index=False)
-    found = check(tmp_path / "t.csv", "--label-column", "y", capsys=capsys)
+    more = ("--label-column", "y", "--parse", "day=datetime")
+    found = check(tmp_path / "t.csv", *more, capsys=capsys)
     doubts = {f["columns"][0]: f["option"] for f in found["findings"] if f["kind"] == "id-like"}
     assert [name for name, option in doubts.items() if option] == ["visit", "unit_id"]
     assert "if it is an id, give --id-column income or --exclude" in str(found["findings"])
