@@ -251,14 +251,14 @@ class Training:
         ax.set_yticks(range(len(rates)), [rate.label for rate in rates])
         ax.set(ylim=(len(rates) - 0.4, -0.6), xlabel="share of wrong labels, with 95 % interval")
         ax.set_xlim(left=0)
-        return ax
+        return _as_written(ax)
 
     def plot_posterior(self, ax: Axes | None = None) -> Axes:
         """How many training rows have which share of neighbors given 1, and the threshold; of more
         than two classes, which label quality."""
         ax = _axes(ax)
         self._report.plot_posterior(ax, self.label_issues)
-        return ax
+        return _as_written(ax)
 
     def __str__(self) -> str:
         from flows.report.content import train_text
@@ -403,6 +403,13 @@ def _numbers_exact(column: list[Any]) -> pa.Array:
         return pa.array(column)
     except OverflowError:
         return pa.array(column, pa.uint64())
+
+
+def _as_written(ax: Axes) -> Axes:
+    """Axes whose labels of classes are no formulas, though they have dollars."""
+    for text in (ax.xaxis.label, *ax.get_yticklabels()):
+        text.set_parse_math(False)
+    return ax
 
 
 def _axes(ax: Axes | None, inches: float = 2.5) -> Axes:

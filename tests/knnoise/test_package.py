@@ -92,6 +92,9 @@ def test_figures_are_drawn(trained: knnoise.Training) -> None:
     marks = [line.get_window_extent() for line in ax.lines]  # with their markers
     assert not any(text.get_window_extent().overlaps(one) for text in ax.texts for one in marks)
     assert trained.plot_posterior().get_ylabel() == "rows"
+    prices = replace(trained, summary={**trained.summary, "label_values": ["$0-$9", r"$\frac$"]})
+    for drawn in (prices.plot_rates(), prices.plot_posterior()):
+        drawn.figure.draw_without_rendering()  # no formula is looked for
 
 
 @pytest.mark.parametrize("end", [end for end in FORMATS if end != ".xlsx"])  # of 15 digits
