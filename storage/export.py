@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from decimal import Decimal
-from glob import glob
+from fnmatch import fnmatch
+from glob import glob, has_magic
 from pathlib import Path
 from typing import Any
 
@@ -312,7 +313,10 @@ def check_target(
     check_address(target)
     for read in inputs:
         if isinstance(read, str | Path) and is_of(target, str(read)):
-            raise InputError(f"{target}: is what is read, and would be written over; name another")
+            what = "is what is read, and would be written over"
+            if not os.path.exists(target):
+                what = f"would be one of the files of {read} from then on"
+            raise InputError(f"{target}: {what}; name another")
     if "://" not in target and os.path.exists(target) and not os.path.isfile(target):
         what = "a folder" if os.path.isdir(target) else "no plain file"
         raise InputError(f"{target}: is {what}; name a file")
@@ -326,15 +330,20 @@ def check_target(
 
 
 def is_of(target: str, read: str, *, itself: bool = False) -> bool:
-    """Whether a file or folder that is there is another one, by whatever name or link, or, unless
-    `itself`, is in that folder."""
+    """Whether a file or folder is another one, by whatever name or link, or, unless `itself`, is or
+    would be one of the files that are read of that folder or pattern."""
     if "://" in target.removeprefix("file://") or "://" in read.removeprefix("file://"):
         return target == read
     file, path = (Path(one.removeprefix("file://")) for one in (target, read))
+    if os.path.isdir(path) and not itself:
+        whole, folder = file.resolve(), path.resolve()
+        if folder not in whole.parents or file.name[:1] in "._":
+            return False
+        return all("=" in name for name in whole.relative_to(folder).parts[:-1])
     if not os.path.exists(file):  # or not to be seen
-        return False
-    if path.is_dir() and not itself:
-        return path.resolve() in file.resolve().parents
+        beside = any(file.parent.resolve() == Path(one).resolve() for one in glob(str(path.parent)))
+        pattern = has_magic(read) and not os.path.exists(path)
+        return pattern and beside and not itself and fnmatch(file.name, path.name)
     return any(file.samefile(one) for one in (path, *map(Path, glob(read))) if one.exists())
 
 

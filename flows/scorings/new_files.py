@@ -81,6 +81,8 @@ def _targets(folder: str, out: str) -> dict[str, str]:
         raise InputError(f"--out {out} is the folder of the sources; name another")
     targets: dict[str, str] = {}
     for file in list_sources(folder):
+        if Location.of(file) == Location.of(out):
+            continue
         name = file.rsplit("/", 1)[-1]
         target = Location.of(out).path(name if name.endswith(".parquet") else f"{name}.parquet")
         if is_of(target, file):

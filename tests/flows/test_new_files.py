@@ -45,6 +45,11 @@ def test_only_new_files_are_scored(incoming: Path, pool: PoolWriter, tmp_path: P
     assert (out / "c.npz.parquet").read_bytes() == alone.read_bytes()
 
 
+def test_scores_in_the_folder_of_the_files_are_no_new_ones(incoming: Path, tmp_path: Path) -> None:
+    for scored in (2, 0):
+        assert apply(incoming, tmp_path / "run-1", incoming / "out")["n_scored"] == scored
+
+
 def test_changed_lost_and_cut_files_are_scored_again(
     incoming: Path, pool: PoolWriter, tmp_path: Path
 ) -> None:

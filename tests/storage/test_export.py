@@ -236,6 +236,27 @@ def test_a_workbook_that_cannot_be_written_says_nothing_later(
     assert not any("_write_rows" in one for one in told)
 
 
+def test_what_a_source_would_be_read_with_is_refused(tmp_path: Path) -> None:
+    """A folder's or a pattern's next reading would have the rows of the new file, too."""
+    for folder in ("parts/year=2024", "parts/made"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "parts/a.csv").touch()
+    (tmp_path / "parts/made/old.csv").touch()
+    parts = str(tmp_path / "parts")
+    for read in (parts, f"{parts}/*.csv"):
+        check_target(f"{parts}/made/new.csv", inputs=[read])
+        check_target(f"{parts}/made/old.csv", inputs=[read])
+        check_target(f"{parts}.csv", inputs=[read])
+        with pytest.raises(InputError, match=r"would be one of the files of .*; name another$"):
+            check_target(f"{parts}/new.csv", inputs=[read])
+        with pytest.raises(InputError, match="is what is read, and would be written over"):
+            check_target(f"{parts}/a.csv", inputs=[read])
+    with pytest.raises(InputError, match="would be one of the files"):
+        check_target(f"{parts}/year=2024/new.csv", inputs=[parts])
+    check_target(f"{parts}/_new.csv", inputs=[parts])
+    check_target(f"{parts}/new.parquet", inputs=[f"{parts}/*.csv"])
+
+
 def test_a_table_in_a_folder_of_somebody_else_is_refused_before_any_work(tmp_path: Path) -> None:
     closed = tmp_path / "closed"
     closed.mkdir(mode=0)
