@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from storage.errors import NO_ROOM, InputError, KnnoiseError, StorageError, reason_of
+from storage.errors import NO_ROOM, InputError, KnnoiseError, StorageError, listed, reason_of
 
 BATCH_ROWS = 1 << 16
 _SETS = (list, tuple, set, frozenset, np.ndarray)
@@ -212,12 +212,14 @@ def of_pandas(frame: Any, id_column: str | None) -> tuple[Any, str | None]:
     """The table of a data frame; its index names the rows, unless it only counts them or
     `id_column` is a column.
 
-    Raises `InputError` where the index is called as a column is.
+    Raises `InputError` where the index is called as a column is, or two columns alike.
     """
     import pandas as pd
     import pyarrow as pa
 
     frame = frame.set_axis([str(name) for name in frame.columns], axis=1)
+    if double := [*frame.columns[frame.columns.duplicated()]]:
+        raise InputError(f"column names occur twice: {listed(double)}; rename them")
     counts = frame.index.name is None and frame.index.equals(pd.RangeIndex(len(frame)))
     index = None
     if not (counts or id_column in [*frame.columns]):

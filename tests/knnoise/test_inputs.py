@@ -318,6 +318,9 @@ def test_columns_of_several_levels_go_by_their_text() -> None:
     clean = trained.clean(table, how="relabel").frame
     assert [*clean] == ["('x', 'a')", "('x', 'sick')"]
     assert clean["('x', 'a')"].tolist() == table["x", "a"].tolist()
+    wide = pd.DataFrame(np.zeros((9, 200))).assign(**{"7": 1.0})
+    with pytest.raises(InputError, match=r"column names occur twice: '7'; rename"), as_files(wide):
+        pass
 
 
 def test_cleaned_whole_numbers_beside_gaps_have_their_bits() -> None:
