@@ -72,8 +72,8 @@ class FeatureCandidate:
     """Whether text of it holds line breaks, which CSV is refused with."""
     names_rows: bool = False
     """Whether values of its type can be ids."""
-    asked: bool = False
-    """Whether it was asked to be read as these numbers."""
+    parsed: bool = False
+    """Whether `--parse` made these numbers of it."""
 
 
 @dataclass(frozen=True)
@@ -268,7 +268,7 @@ def _parsed(name: str, column: pa.Array, spelling: Spelling) -> FeatureCandidate
     text = plain_texts(column)
     numbers, bad = spelling.read(text)
     if bad is None:
-        return FeatureCandidate(name, numbers, False, asked=True)
+        return FeatureCandidate(name, numbers, False, parsed=True)
     example, kinds, (codes, coded) = text[bad].as_py()[:40], (spelling.kind,), _coded(text)
     return FeatureCandidate(name, codes, True, example, kinds, refused=True, coded=coded)
 

@@ -429,7 +429,7 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
             text = "text over several lines, which may be a quote that is not closed: training"
             doubts.append(_one("lines", name, f"{text} refuses that", f"--exclude {quote(name)}"))
         elif (
-            not column.asked
+            not column.parsed
             and is_like_ids(values)
             and (column.is_text or np.ptp(values) >= len(values) - 1)
         ):

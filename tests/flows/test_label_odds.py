@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from runs import fit, fit_until, results
+from sklearn.neighbors import KNeighborsTransformer
 
 from flows.cli import main
 from flows.report.kinds.two import ALIKE
@@ -124,6 +125,31 @@ def test_trees_are_kept_with_the_run_and_heard_for_new_rows(
     assert "trees/threshold" in capsys.readouterr().err
     fit(either / "pool.npz", run, k=None, block_rows=600)
     assert results(run) == results(either / "run")
+
+
+def test_new_rows_are_told_by_how_far_their_neighbors_are(tmp_path: Path) -> None:
+    """One class lies around the other, and nearest to all rows are those of the inner one."""
+    rng = np.random.default_rng(3)
+    clean = rng.integers(0, 2, 4000)
+    x = rng.normal(size=(4000, 20)) * np.where(clean == 1, 1.5, 1.0)[:, None]
+    x, wrong = x.astype(np.float32), rng.random(4000) < np.where(clean == 1, 0.1, 0.3)
+    given = np.where(wrong, 1 - clean, clean)
+    pool, run, out = (tmp_path / name for name in ("pool.npz", "run", "s.parquet"))
+    np.savez(pool, X=x[:2000], y=given[:2000])
+    np.save(tmp_path / "q.npy", x[2000:])
+    fit(pool, run, k=None)
+    assert "neighborhoods, with how far these reach, and" in (run / "report.txt").read_text()
+    asked = ["score", str(tmp_path / "q.npy"), "--run", str(run), "--workers", "0", "-q"]
+    assert main([*asked, "--out", str(out)]) == 0
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:2000], given[:2000])
+    scored, issues = pd.read_parquet(out), pd.read_parquet(run / "label_issues.parquet")
+    chance = model.predict_proba(x[2000:])[:, 1]
+    np.testing.assert_allclose(scored["posterior"], chance, atol=1e-5)
+    np.testing.assert_allclose(issues["label_quality"], model.label_quality_, rtol=1e-5)
+    graph = KNeighborsTransformer(n_neighbors=100).fit_transform(x[:2000])
+    alone = RobustKNeighborsClassifier(metric="euclidean").fit(x[:2000], given[:2000], graph)
+    right, before = ((one.predict(x[2000:]) == clean[2000:]).mean() for one in (model, alone))
+    assert right > before + 0.05
 
 
 def test_weights_rest_on_a_sample(made: Path, monkeypatch: pytest.MonkeyPatch) -> None:

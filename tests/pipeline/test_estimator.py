@@ -265,9 +265,9 @@ def test_several_sizes_predict_unless_one_k_is_asked_for(classes: int) -> None:
     model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:1500], given[:1500])
     assert model.weighed_vote_.taken
     query, truth = x[1500:], y[1500:]
-    near = model._label[nearest(query, x[:1500], 100)[0]]
+    index, far = nearest(query, x[:1500], 100)
     (chance, predicted), (chance_of_one_k, one_k) = (
-        model._vote(near, way, model._trees(query)) for way in (True, False)
+        model._vote(model._label[index], far, way, model._trees(query)) for way in (True, False)
     )
     assert np.array_equal(model.predict(query), predicted)
     assert np.array_equal(model.predict_proba(query), chance)
@@ -292,8 +292,9 @@ def test_new_rows_hear_the_models_of_all_folds(classes: int) -> None:
     model = RobustKNeighborsClassifier().fit(x[:1000], given[:1000])
     query, truth = x[1000:], y[1000:]
     assert model._forests is not None
-    near = model._label[nearest(model._rows(query), model._x, model._longest)[0]]
-    of_one = model._vote(near, True, by_models(model._forests, query, classes))[0]
+    index, far = nearest(model._rows(query), model._x, model._longest)
+    trees = by_models(model._forests, query, classes)
+    of_one = model._vote(model._label[index], far, True, trees)[0]
     alone, together = (
         np.log(chance[np.arange(3000), truth].clip(1e-3)).mean()
         for chance in (of_one, model.predict_proba(query))
