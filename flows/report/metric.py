@@ -61,6 +61,11 @@ def notes(report: PoolReport) -> list[str]:
         )
     if "normal-scores" in losses:
         texts.append("columns of heavy tails, such as amounts, count by their normal scores")
+    if metric.by_reach > 0:
+        texts.append(
+            "with how far neighbors are, features as scaled predict better, by "
+            f"{metric.by_reach:.4f}"
+        )
     if metric.metric == "model":
         texts.append(
             "where the labels of a region are often wrong, models take that for the truth: "

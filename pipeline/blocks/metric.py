@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import logit
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.blocks.curves import Curves, curves
@@ -49,6 +50,8 @@ LEAF = 10, 0.01
 """Rows of a leaf at least: a number, and a share of those learned on."""
 FEW_VALUES = 60_000
 """Rows times features up to which one thread fits trees sooner than several have begun."""
+TINIEST = 1e-12
+"""What keeps distances and spreads above 0."""
 ROUNDS, SURELY = 3, 2.0
 """How often relevance is estimated, each time among the features that had some before; and standard
 errors by which more than once must pay."""
@@ -83,6 +86,9 @@ class MetricChoice:
     """(feature,) share of each in telling given labels apart; negative if less than for shuffled
     labels; empty where weights were not tried."""
     n_judged: int
+    by_reach: float = 0.0
+    """Log loss by which features as scaled predict better than the learned metric that would else
+    be taken, where it counts how far neighbors are, too."""
     no_direction: float = 0.0
     """Share of the rows that are zero in all features, where directions are compared."""
 
@@ -188,8 +194,18 @@ def choose_metric(
                 z = np.hstack([scaling.apply(x), columns])
                 losses[name][judged] = label_losses(z, y, judged, k, threads)
     tried = compared(losses, k)
-    taken = requested if requested in losses else simplest(tried).metric
-    choice = MetricChoice(taken, tried, relevant.tolist(), n_judged)
+    taken, by_reach = requested if requested in losses else simplest(tried).metric, 0.0
+    if requested == "auto" and taken in LEARNED and scores is None and of_two(y[:n_judged]):
+        columns, k_of = beside.get(taken), {one.metric: one.k for one in tried}
+        learned = [
+            (judged, by.apply(x) if columns is None else np.hstack([by.apply(x), columns]))
+            for judged, by in parts
+        ]
+        excess = reached_losses(learned, y, k_of[taken], threads)
+        excess -= reached_losses([(np.arange(n_judged), x)], y, k_of[AS_SCALED], threads)
+        if excess.mean() > SURELY * excess.std() / np.sqrt(n_judged):
+            taken, by_reach = AS_SCALED, float(excess.mean())
+    choice = MetricChoice(taken, tried, relevant.tolist(), n_judged, by_reach)
     if taken == COSINE:
         return replace(choice, no_direction=no_direction), directions
     if taken == AS_SCALED:
@@ -382,6 +398,34 @@ def label_losses(
     votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]
     prior = np.bincount(y)[own] / len(y)
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
+
+
+def of_two(y: Integers) -> bool:
+    """Whether labels are of two classes, both there."""
+    return bool(y.min() == 0 and y.max() == 1)
+
+
+def reached_losses(
+    parts: list[tuple[Int64, Float32]], y: Integers, k: int, threads: Threads = ALONE
+) -> Float64:
+    """(judged,) log loss of each row's label, of two classes, by a logistic function of the log
+    odds of its k nearest others and of how far they are: nearest to all rows are often those of the
+    class that lies closer together, which shares of labels alone take for the others', too.
+
+    parts : places of rows to judge and features of all rows, as the metric has them for these
+    """
+    from sklearn.linear_model import LogisticRegression  # here: importing it costs half a second
+
+    said = np.empty((sum(len(judged) for judged, _ in parts), 2))
+    for judged, x in parts:
+        index, distance = nearest(x[judged], x, k, exclude=judged, threads=threads)
+        share = (y[index].sum(axis=1) + y.mean()) / (k + 1.0)
+        said[judged] = np.column_stack([logit(share), np.log(distance[:, -1] + TINIEST)])
+    odds, far = said.T
+    far = (far - far.mean()) / max(far.std(), TINIEST)
+    features, own = np.column_stack([odds, far, far * odds]), y[: len(said)]
+    chance = LogisticRegression().fit(features, own).predict_proba(features)
+    return np.asarray(-np.log(chance[np.arange(len(own)), own]))
 
 
 def least(loss: Float64) -> float:

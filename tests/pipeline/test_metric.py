@@ -36,6 +36,7 @@ from pipeline.blocks.logits import (
 from pipeline.blocks.metric import (
     FEW_VALUES,
     FOLDS,
+    LEARNED,
     LEARNING_ROWS,
     NARROW,
     SIZES,
@@ -46,6 +47,8 @@ from pipeline.blocks.metric import (
     folds,
     joint_relevance,
     label_losses,
+    of_two,
+    reached_losses,
     relevance,
     sizes,
     weights,
@@ -195,6 +198,51 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
         for at, k in enumerate(sizes(n)):
             votes = (near[:k] == y[row]).sum() + (y == y[row]).mean()
             assert found[place, at] == pytest.approx(-np.log(votes / (k + 1)))
+
+
+def scattered(n: int, wide: float) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
+    """Two classes around one place, one spread wider, a fifth of the labels wrong."""
+    rng = np.random.default_rng(3)
+    clean = rng.integers(0, 2, n)
+    x = rng.normal(size=(n, 20)) * np.where(clean == 1, wide, 1.0)[:, None]
+    return x.astype(np.float32), np.where(rng.random(n) < 0.2, 1 - clean, clean)
+
+
+def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -> None:
+    """Nearest to all rows are those of the class that lies together."""
+    x, y = scattered(3000, 1.5)
+    chosen, by = choose_metric(x, y, 0)
+    assert (chosen.metric, by) == ("as-scaled", Scaling())
+    assert min(chosen.tried, key=lambda one: one.loss).metric == "model"
+    assert chosen.by_reach > 0.005
+    model, _ = choose_metric(x, y, 0, "model")
+    assert (model.metric, model.by_reach) == ("model", 0.0)
+    x[:, 0] = (y == 1) + np.random.default_rng(0).normal(0, 0.4, 3000)  # and weights tell more
+    chosen, _ = choose_metric(x, y, 0)
+    assert (chosen.metric in LEARNED, chosen.by_reach) == (True, 0.0)
+
+
+@given(st.integers(0, 2**32 - 1))
+@settings(max_examples=20, deadline=None)
+def test_losses_by_reach_are_their_definition(seed: int) -> None:
+    x, y = scattered(80, 2.0)
+    y = np.random.default_rng(seed).permutation(y)
+    halves = [(np.flatnonzero(np.arange(40) % 2 == at), x) for at in (0, 1)]
+    found, said = reached_losses(halves, y, 7), []
+    for row in range(40):
+        away = np.sqrt(np.square(x - x[row], dtype=np.float64).sum(axis=1))
+        away[row] = np.inf
+        near = np.argsort(away)[:7]
+        share = (y[near].sum() + y.mean()) / 8
+        said.append([np.log(share / (1 - share)), np.log(away[near[-1]])])
+    odds, far = np.array(said).T
+    far = (far - far.mean()) / far.std()
+    features = np.column_stack([odds, far, far * odds])
+    chance = LogisticRegression().fit(features, y[:40]).predict_proba(features)[:, 1]
+    expected = -np.log(np.where(y[:40] == 1, chance, 1 - chance))
+    np.testing.assert_allclose(found, expected, rtol=1e-4)
+    assert of_two(y)
+    assert not of_two(y + 1)
 
 
 @given(st.integers(100, 24_000), st.integers(1, 10_000))
