@@ -416,14 +416,14 @@ def reached_losses(
     """
     from sklearn.linear_model import LogisticRegression  # here: importing it costs half a second
 
-    said = np.empty((sum(len(judged) for judged, _ in parts), 2))
+    evidence = np.empty((sum(len(judged) for judged, _ in parts), 2))
     for judged, x in parts:
         index, distance = nearest(x[judged], x, k, exclude=judged, threads=threads)
         share = (y[index].sum(axis=1) + y.mean()) / (k + 1.0)
-        said[judged] = np.column_stack([logit(share), np.log(distance[:, -1] + TINIEST)])
-    odds, far = said.T
+        evidence[judged] = np.column_stack([logit(share), np.log(distance[:, -1] + TINIEST)])
+    odds, far = evidence.T
     far = (far - far.mean()) / max(far.std(), TINIEST)
-    features, own = np.column_stack([odds, far, far * odds]), y[: len(said)]
+    features, own = np.column_stack([odds, far, far * odds]), y[: len(evidence)]
     chance = LogisticRegression().fit(features, own).predict_proba(features)
     return np.asarray(-np.log(chance[np.arange(len(own)), own]))
 
