@@ -341,9 +341,10 @@ def is_of(target: str, read: str, *, itself: bool = False) -> bool:
             return False
         return all("=" in name for name in whole.relative_to(folder).parts[:-1])
     if not os.path.exists(file):  # or not to be seen
-        beside = any(file.parent.resolve() == Path(one).resolve() for one in glob(str(path.parent)))
-        pattern = has_magic(read) and not os.path.exists(path)
-        return pattern and beside and not itself and fnmatch(file.name, path.name)
+        if itself or not has_magic(read) or os.path.exists(path):
+            return False
+        folders = (Path(one).resolve() for one in glob(str(path.parent)))
+        return fnmatch(file.name, path.name) and file.parent.resolve() in folders
     return any(file.samefile(one) for one in (path, *map(Path, glob(read))) if one.exists())
 
 

@@ -77,14 +77,15 @@ def score_new_files(trained: Finished, params: ScoreParams, reporter: Reporter) 
 
 def _targets(folder: str, out: str) -> dict[str, str]:
     """File to write for each file of the folder."""
-    if Location.of(folder) == Location.of(out) or is_of(out, folder, itself=True):
+    scores = Location.of(out)
+    if Location.of(folder) == scores or is_of(out, folder, itself=True):
         raise InputError(f"--out {out} is the folder of the sources; name another")
     targets: dict[str, str] = {}
     for file in list_sources(folder):
-        if Location.of(file) == Location.of(out):
+        if Location.of(file) == scores:
             continue
         name = file.rsplit("/", 1)[-1]
-        target = Location.of(out).path(name if name.endswith(".parquet") else f"{name}.parquet")
+        target = scores.path(name if name.endswith(".parquet") else f"{name}.parquet")
         if is_of(target, file):
             raise InputError(f"{target} would be written over {file}; name another --out")
         if target in targets.values():

@@ -10,7 +10,7 @@ not depend on the features.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -195,14 +195,15 @@ def choose_metric(
                 losses[name][judged] = label_losses(z, y, judged, k, threads)
     tried = compared(losses, k)
     taken, by_reach = requested if requested in losses else simplest(tried).metric, 0.0
-    if requested == "auto" and taken in LEARNED and scores is None and of_two(y[:n_judged]):
+    if requested == "auto" and taken in LEARNED and scores is None and has_two(y[:n_judged]):
         columns, k_of = beside.get(taken), {one.metric: one.k for one in tried}
-        learned = [
+        learned = (  # one after the other: each is as large as the sample
             (judged, by.apply(x) if columns is None else np.hstack([by.apply(x), columns]))
             for judged, by in parts
-        ]
-        excess = reached_losses(learned, y, k_of[taken], threads)
-        excess -= reached_losses([(np.arange(n_judged), x)], y, k_of[AS_SCALED], threads)
+        )
+        own, every = y[:n_judged], [(np.arange(n_judged), x)]
+        excess = reached_losses(learned, y, own, k_of[taken], threads)
+        excess -= reached_losses(every, y, own, k_of[AS_SCALED], threads)
         if excess.mean() > SURELY * excess.std() / np.sqrt(n_judged):
             taken, by_reach = AS_SCALED, float(excess.mean())
     choice = MetricChoice(taken, tried, relevant.tolist(), n_judged, by_reach)
@@ -400,30 +401,35 @@ def label_losses(
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
 
 
-def of_two(y: Integers) -> bool:
+def has_two(y: Integers) -> bool:
     """Whether labels are of two classes, both there."""
     return bool(y.min() == 0 and y.max() == 1)
 
 
 def reached_losses(
-    parts: list[tuple[Int64, Float32]], y: Integers, k: int, threads: Threads = ALONE
+    parts: Iterable[tuple[Int64, Float32]],
+    y: Integers,
+    own: Integers,
+    k: int,
+    threads: Threads = ALONE,
 ) -> Float64:
     """(judged,) log loss of each row's label, of two classes, by a logistic function of the log
     odds of its k nearest others and of how far they are: nearest to all rows are often those of the
     class that lies closer together, which shares of labels alone take for the others', too.
 
     parts : places of rows to judge and features of all rows, as the metric has them for these
+    y, own : (row,) labels of all rows, and (judged,) of those to judge, which are the first
     """
     from sklearn.linear_model import LogisticRegression  # here: importing it costs half a second
 
-    evidence = np.empty((sum(len(judged) for judged, _ in parts), 2))
+    evidence = np.empty((len(own), 2))
     for judged, x in parts:
         index, distance = nearest(x[judged], x, k, exclude=judged, threads=threads)
         share = (y[index].sum(axis=1) + y.mean()) / (k + 1.0)
         evidence[judged] = np.column_stack([logit(share), np.log(distance[:, -1] + TINIEST)])
     odds, far = evidence.T
     far = (far - far.mean()) / max(far.std(), TINIEST)
-    features, own = np.column_stack([odds, far, far * odds]), y[: len(evidence)]
+    features = np.column_stack([odds, far, far * odds])
     chance = LogisticRegression().fit(features, own).predict_proba(features)
     return np.asarray(-np.log(chance[np.arange(len(own)), own]))
 

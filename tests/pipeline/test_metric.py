@@ -45,9 +45,9 @@ from pipeline.blocks.metric import (
     choose_metric,
     compared,
     folds,
+    has_two,
     joint_relevance,
     label_losses,
-    of_two,
     reached_losses,
     relevance,
     sizes,
@@ -228,7 +228,7 @@ def test_losses_by_reach_are_their_definition(seed: int) -> None:
     x, y = scattered(80, 2.0)
     y = np.random.default_rng(seed).permutation(y)
     halves = [(np.flatnonzero(np.arange(40) % 2 == at), x) for at in (0, 1)]
-    found, said = reached_losses(halves, y, 7), []
+    found, said = reached_losses(halves, y, y[:40], 7), []
     for row in range(40):
         away = np.sqrt(np.square(x - x[row], dtype=np.float64).sum(axis=1))
         away[row] = np.inf
@@ -241,8 +241,8 @@ def test_losses_by_reach_are_their_definition(seed: int) -> None:
     chance = LogisticRegression().fit(features, y[:40]).predict_proba(features)[:, 1]
     expected = -np.log(np.where(y[:40] == 1, chance, 1 - chance))
     np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert of_two(y)
-    assert not of_two(y + 1)
+    assert has_two(y)
+    assert not has_two(y + 1)
 
 
 @given(st.integers(100, 24_000), st.integers(1, 10_000))

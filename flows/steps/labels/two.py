@@ -226,12 +226,14 @@ def estimate_rates(
         sizes = sizes_among(grid)
         of_sizes = count[:, [grid.index(size) for size in sizes]]
         reach = sample["reach"]
-        counted_of = of_sizes, sizes, given, assumed(rates, votes)
-        weighed = weighed_vote(*counted_of, reach if alone else None)
+        weighed = weighed_vote(
+            of_sizes, sizes, given, assumed(rates, votes), reach if alone else None
+        )
         features, forests, worth_it = weighed.features(of_sizes), None, None
         if x is not None:
-            of_sample = of_sizes, given, x, threads, alone, reach
-            weighed, features, forests = hear_models(weighed, *of_sample)
+            weighed, features, forests = hear_models(
+                weighed, of_sizes, given, x, threads, alone, reach
+            )
         if chosen == "crossfit" and params.k is None and params.objective == "accuracy":
             predicted = (weighed.log_odds(features, reach) >= 0).astype(np.int8)
             matrix = of_rates(known(rule.p0, rule.p1)).matrix
