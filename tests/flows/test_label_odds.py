@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from runs import fit, fit_until, results
+from scattered import scattered
 from sklearn.neighbors import KNeighborsTransformer
 
 from flows.cli import main
@@ -129,11 +130,7 @@ def test_trees_are_kept_with_the_run_and_heard_for_new_rows(
 
 def test_new_rows_are_told_by_how_far_their_neighbors_are(tmp_path: Path) -> None:
     """One class lies around the other, and nearest to all rows are those of the inner one."""
-    rng = np.random.default_rng(3)
-    clean = rng.integers(0, 2, 4000)
-    x = rng.normal(size=(4000, 20)) * np.where(clean == 1, 1.5, 1.0)[:, None]
-    x, wrong = x.astype(np.float32), rng.random(4000) < np.where(clean == 1, 0.1, 0.3)
-    given = np.where(wrong, 1 - clean, clean)
+    x, clean, given = scattered(4000, 1.5)
     pool, run, out = (tmp_path / name for name in ("pool.npz", "run", "s.parquet"))
     np.savez(pool, X=x[:2000], y=given[:2000])
     np.save(tmp_path / "q.npy", x[2000:])

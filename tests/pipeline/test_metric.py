@@ -13,6 +13,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scattered import scattered
 from scipy.spatial.distance import pdist
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -200,17 +201,9 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
             assert found[place, at] == pytest.approx(-np.log(votes / (k + 1)))
 
 
-def scattered(n: int, wide: float) -> tuple[np.ndarray, np.ndarray]:  # type: ignore[type-arg]
-    """Two classes around one place, one spread wider, a fifth of the labels wrong."""
-    rng = np.random.default_rng(3)
-    clean = rng.integers(0, 2, n)
-    x = rng.normal(size=(n, 20)) * np.where(clean == 1, wide, 1.0)[:, None]
-    return x.astype(np.float32), np.where(rng.random(n) < 0.2, 1 - clean, clean)
-
-
 def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -> None:
     """Nearest to all rows are those of the class that lies together."""
-    x, y = scattered(3000, 1.5)
+    x, _, y = scattered(3000, 1.5, rates=(0.2, 0.2))
     chosen, by = choose_metric(x, y, 0)
     assert (chosen.metric, by) == ("as-scaled", Scaling())
     assert min(chosen.tried, key=lambda one: one.loss).metric == "model"
@@ -225,7 +218,7 @@ def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_losses_by_reach_are_their_definition(seed: int) -> None:
-    x, y = scattered(80, 2.0)
+    x, _, y = scattered(80, 2.0, rates=(0.2, 0.2))
     y = np.random.default_rng(seed).permutation(y)
     halves = [(np.flatnonzero(np.arange(40) % 2 == at), x) for at in (0, 1)]
     found, said = reached_losses(halves, y, y[:40], 7), []

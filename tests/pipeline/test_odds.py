@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scattered import scattered
 from scipy.optimize import approx_fprime
 from scipy.special import expit
 from sklearn.metrics import average_precision_score
@@ -141,15 +142,6 @@ def test_how_far_neighbors_are_is_weighed(seed: int) -> None:
         says = 0.7 * small + 0.6 * large + 0.1
         says += away * (0.3 - 0.2 * (small + large) / 2)
         assert chance == pytest.approx(1.0 / (1.0 + math.exp(-says)), abs=1e-6)
-
-
-def scattered(n: int, wide: float, seed: int = 3) -> tuple[np.ndarray, ...]:  # type: ignore[type-arg]
-    """Features of two classes around one place, one spread wider; clean and given labels."""
-    rng = np.random.default_rng(seed)
-    clean = rng.integers(0, 2, n)
-    x = rng.normal(size=(n, 20)) * np.where(clean == 1, wide, 1.0)[:, None]
-    label = np.where(rng.random(n) < np.where(clean == 1, 0.1, 0.3), 1 - clean, clean)
-    return x.astype(np.float32), clean, label
 
 
 @pytest.mark.parametrize("wide", [1.0, 1.5])
