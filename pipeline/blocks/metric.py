@@ -28,6 +28,8 @@ NORMAL_SCORES = "normal-scores"
 PROBABILITIES = "probabilities"
 LEARNED = (WEIGHTED, MODEL)
 """Metrics that are learned, and need features that tell something of the labels."""
+RIVALS = (*LEARNED, COSINE)
+"""Metrics that may win by shares of labels alone where how far neighbors are tells as much."""
 FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
 SIZES = (5, 9, 15, 25, 40, 65, 100)
@@ -76,6 +78,23 @@ class Tried:
 
 
 @dataclass(frozen=True)
+class Judged:
+    """Rows of a sample under a metric."""
+
+    index: Int64
+    """(judged, rank) the nearest others of its first rows."""
+    distance: Float32
+    """(judged, rank) how far they are."""
+    loss: Float64
+    """(judged, size) ``label_losses``."""
+
+    @property
+    def least(self) -> float:
+        """Mean loss at the size where it is least."""
+        return float(self.loss.mean(axis=0).min())
+
+
+@dataclass(frozen=True)
 class MetricChoice:
     """The metrics that were tried, and the one taken: the simplest that is within one standard
     error of the best."""
@@ -87,8 +106,8 @@ class MetricChoice:
     labels; empty where weights were not tried."""
     n_judged: int
     by_reach: float = 0.0
-    """Log loss by which features as scaled predict better than the learned metric that would else
-    be taken, where it counts how far neighbors are, too."""
+    """Log loss by which features as scaled predict better than the metric that would else be taken,
+    where it counts how far neighbors are, too."""
     no_direction: float = 0.0
     """Share of the rows that are zero in all features, where directions are compared."""
 
@@ -155,32 +174,33 @@ def choose_metric(
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
     n_judged, k = min(len(x), JUDGED_ROWS), sizes(len(x), n_rows)
-    losses = {AS_SCALED: label_losses(x, y, np.arange(n_judged), k, threads)}
+    every = np.arange(n_judged)
+    by = {AS_SCALED: judge([(every, x)], y, n_judged, k, threads)}
     directions = Scaling(directions=True)
     angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
-        losses[COSINE] = label_losses(directions.apply(x), y, np.arange(n_judged), k, threads)
+        by[COSINE] = judge([(every, directions.apply(x))], y, n_judged, k, threads)
     no_direction = float((~x.any(axis=1)).mean())
     relevant, statistics, scores = np.zeros(0), FeatureStatistics(x.shape[1]), None
     if weigh or requested in LEARNED:
         scores = curves(x)
         if scores is not None:
             normal = scores.apply(x)
-            loss = label_losses(normal, y, np.arange(n_judged), k, threads)
-            both = {AS_SCALED: losses[AS_SCALED], NORMAL_SCORES: loss}
+            both = {AS_SCALED: by[AS_SCALED]}
+            both[NORMAL_SCORES] = judge([(every, normal)], y, n_judged, k, threads)
             if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
-                x, losses[NORMAL_SCORES] = normal, loss
+                x, by = normal, by | both
             else:
                 scores = None
         statistics.see(x)
         with fitted_beside(
             lambda: None if requested == WEIGHTED else fit_logits(x, y, seed, threads), threads
         ) as fitted:
-            as_scaled = least(losses[AS_SCALED if scores is None else NORMAL_SCORES])
-            shares, loss, relevant = _learned(x, y, statistics, as_scaled, k, seed, threads)
-    parts, forests = [(np.arange(n_judged), unweighted(x))], None
+            as_scaled = by[AS_SCALED if scores is None else NORMAL_SCORES].least
+            shares, weighted, relevant = _learned(x, y, statistics, as_scaled, k, seed, threads)
+    parts, forests = [(every, unweighted(x))], None
     if relevant.max(initial=0.0) > 0:
-        losses[WEIGHTED] = loss
+        by[WEIGHTED] = weighted
         rows = [judged for judged, _ in folds(len(x), n_judged)]
         parts = [
             (mine, weights(statistics, share)) for mine, share in zip(rows, shares, strict=True)
@@ -189,21 +209,14 @@ def choose_metric(
     beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in beside.items():
         if columns is not None:
-            losses[name] = np.empty_like(losses[AS_SCALED])
-            for judged, scaling in parts:
-                z = np.hstack([scaling.apply(x), columns])
-                losses[name][judged] = label_losses(z, y, judged, k, threads)
-    tried = compared(losses, k)
-    taken, by_reach = requested if requested in losses else simplest(tried).metric, 0.0
-    if requested == "auto" and taken in LEARNED and scores is None and has_two(y[:n_judged]):
-        columns, k_of = beside.get(taken), {one.metric: one.k for one in tried}
-        learned = (  # one after the other: each is as large as the sample
-            (judged, by.apply(x) if columns is None else np.hstack([by.apply(x), columns]))
-            for judged, by in parts
-        )
-        own, every = y[:n_judged], [(np.arange(n_judged), x)]
-        excess = reached_losses(learned, y, own, k_of[taken], threads)
-        excess -= reached_losses(every, y, own, k_of[AS_SCALED], threads)
+            transformed = ((mine, np.hstack([to.apply(x), columns])) for mine, to in parts)
+            by[name] = judge(transformed, y, n_judged, k, threads)
+    tried = compared(by, k)
+    taken, by_reach = requested if requested in by else simplest(tried).metric, 0.0
+    if requested == "auto" and taken in RIVALS and scores is None and has_two(y[:n_judged]):
+        k_of = {one.metric: one.k for one in tried}
+        excess = reached_losses(by[taken], y, k_of[taken])
+        excess -= reached_losses(by[AS_SCALED], y, k_of[AS_SCALED])
         if excess.mean() > SURELY * excess.std() / np.sqrt(n_judged):
             taken, by_reach = AS_SCALED, float(excess.mean())
     choice = MetricChoice(taken, tried, relevant.tolist(), n_judged, by_reach)
@@ -213,7 +226,7 @@ def choose_metric(
         return choice, Scaling()
     if taken == NORMAL_SCORES:
         return choice, Modeled(curves=scores)
-    whole = weights(statistics, shares.mean(axis=0)) if WEIGHTED in losses else unweighted(x)
+    whole = weights(statistics, shares.mean(axis=0)) if WEIGHTED in by else unweighted(x)
     beside_it = forests if taken == MODEL else None
     if beside_it is None and scores is None:
         return choice, whole
@@ -228,9 +241,9 @@ def _learned(
     k: tuple[int, ...],
     seed: int,
     threads: Threads,
-) -> tuple[Float64, Float64, Float64]:
-    """Shares (fold, feature) of which each fold's weights are made, losses (judged, size) with
-    them, and relevance (feature,) beyond that for shuffled labels.
+) -> tuple[Float64, Judged, Float64]:
+    """Shares (fold, feature) of which each fold's weights are made, rows judged with them, and
+    relevance (feature,) beyond that for shuffled labels.
 
     Shares are the better of the two of `relevance`; or, if these do better than features
     `as_scaled`, those of `joint_relevance` where they surely pay, repeated while the loss falls.
@@ -238,27 +251,28 @@ def _learned(
     n_judged = min(len(x), JUDGED_ROWS)
     parts = list(folds(len(x), n_judged))
 
-    def judged(shares: Float64) -> tuple[Float64, Float64]:
-        loss = np.empty((n_judged, len(k)))
-        for (rows, _), share in zip(parts, shares, strict=True):
-            loss[rows] = label_losses(weights(statistics, share).apply(x), y, rows, k, threads)
-        return shares, loss
+    def judged(shares: Float64) -> tuple[Float64, Judged]:
+        weighted = (
+            (rows, weights(statistics, share).apply(x))
+            for (rows, _), share in zip(parts, shares, strict=True)
+        )
+        return shares, judge(weighted, y, n_judged, k, threads)
 
     both = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
     plain, beyond = map(judged, both)
     joint = [beyond]
-    better = min(plain, beyond, key=lambda way: least(way[1]))
-    if least(better[1]) < as_scaled:
+    better = min(plain, beyond, key=lambda way: way[1].least)
+    if better[1].least < as_scaled:
         for more in range(1, ROUNDS):
             again = [
                 joint_relevance(x[rows], y[rows], share, seed ^ more, threads)
                 for (_, rows), share in zip(parts, joint[-1][0], strict=True)
             ]
             joint.append(judged(np.stack(again)))
-            if least(joint[-1][1]) >= least(joint[-2][1]):
+            if joint[-1][1].least >= joint[-2][1].least:
                 break
     ways = [better, *joint[1:]]
-    tried = compared({str(at): loss for at, (_, loss) in enumerate(ways)}, k)
+    tried = compared({str(at): by for at, (_, by) in enumerate(ways)}, k)
     return *ways[tried.index(simplest(tried, SURELY))], both[1].mean(axis=0)
 
 
@@ -388,14 +402,31 @@ def sizes(n_rows: int, n_pool: int = 0) -> tuple[int, ...]:
     return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows and k <= most)
 
 
-def label_losses(
-    x: Float32, y: Integers, judged: Int64, sizes: tuple[int, ...], threads: Threads = ALONE
-) -> Float64:
-    """(judged, size) log loss of each row's label, predicted by its nearest other rows, and by the
-    shares of all labels as one neighbor more."""
-    k = np.array(sizes)
-    index, _ = nearest(x[judged], x, int(k[-1]), exclude=judged, threads=threads)
-    own = y[judged]
+def judge(
+    parts: Iterable[tuple[Int64, Float32]],
+    y: Integers,
+    n_judged: int,
+    sizes: tuple[int, ...],
+    threads: Threads = ALONE,
+) -> Judged:
+    """The first rows under a metric.
+
+    parts : places of rows to judge, and features of all rows as the metric has them for these; read
+        one after the other, as each is as large as the sample
+    """
+    index = np.empty((n_judged, sizes[-1]), np.int64)
+    distance = np.empty(index.shape, np.float32)
+    for judged, x in parts:
+        index[judged], distance[judged] = nearest(
+            x[judged], x, sizes[-1], exclude=judged, threads=threads
+        )
+    return Judged(index, distance, label_losses(index, y, sizes))
+
+
+def label_losses(index: Int64, y: Integers, sizes: tuple[int, ...]) -> Float64:
+    """(judged, size) log loss of the first rows' labels, predicted by their nearest other rows,
+    (judged, rank), and by the shares of all labels as one neighbor more."""
+    own, k = y[: len(index)], np.array(sizes)
     votes = np.cumsum(y[index] == own[:, None], axis=1)[:, k - 1]
     prior = np.bincount(y)[own] / len(y)
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
@@ -406,37 +437,19 @@ def has_two(y: Integers) -> bool:
     return bool(y.min() == 0 and y.max() == 1)
 
 
-def reached_losses(
-    parts: Iterable[tuple[Int64, Float32]],
-    y: Integers,
-    own: Integers,
-    k: int,
-    threads: Threads = ALONE,
-) -> Float64:
+def reached_losses(by: Judged, y: Integers, k: int) -> Float64:
     """(judged,) log loss of each row's label, of two classes, by a logistic function of the log
     odds of its k nearest others and of how far they are: nearest to all rows are often those of the
-    class that lies closer together, which shares of labels alone take for the others', too.
-
-    parts : places of rows to judge and features of all rows, as the metric has them for these
-    y, own : (row,) labels of all rows, and (judged,) of those to judge, which are the first
-    """
+    class that lies closer together, which shares of labels alone take for the others', too."""
     from sklearn.linear_model import LogisticRegression  # here: importing it costs half a second
 
-    evidence = np.empty((len(own), 2))
-    for judged, x in parts:
-        index, distance = nearest(x[judged], x, k, exclude=judged, threads=threads)
-        share = (y[index].sum(axis=1) + y.mean()) / (k + 1.0)
-        evidence[judged] = np.column_stack([logit(share), np.log(distance[:, -1] + TINIEST)])
-    odds, far = evidence.T
+    own = y[: len(by.index)]
+    odds = logit((y[by.index[:, :k]].sum(axis=1) + y.mean()) / (k + 1.0))
+    far = np.log(by.distance[:, k - 1] + TINIEST)
     far = (far - far.mean()) / max(far.std(), TINIEST)
     features = np.column_stack([odds, far, far * odds])
     chance = LogisticRegression().fit(features, own).predict_proba(features)
     return np.asarray(-np.log(chance[np.arange(len(own)), own]))
-
-
-def least(loss: Float64) -> float:
-    """Mean loss, of losses (judged, size), at the size where it is least."""
-    return float(loss.mean(axis=0).min())
 
 
 def simplest(tried: list[Tried], z: float = 1.0) -> Tried:
@@ -444,10 +457,10 @@ def simplest(tried: list[Tried], z: float = 1.0) -> Tried:
     return next(one for one in tried if one.behind <= z * one.standard_error)
 
 
-def compared(losses: dict[str, Float64], k: tuple[int, ...]) -> list[Tried]:
-    """Metrics by their losses, (judged, size) each, of the same rows; in the order given."""
-    at = {name: int(loss.mean(axis=0).argmin()) for name, loss in losses.items()}
-    each = {name: loss[:, at[name]] for name, loss in losses.items()}
+def compared(judged: dict[str, Judged], k: tuple[int, ...]) -> list[Tried]:
+    """Metrics by what they say of the same rows, in the order given."""
+    at = {name: int(by.loss.mean(axis=0).argmin()) for name, by in judged.items()}
+    each = {name: judged[name].loss[:, place] for name, place in at.items()}
     best = min(each, key=lambda name: float(each[name].mean()))
     tried = []
     for name, loss in each.items():

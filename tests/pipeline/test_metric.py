@@ -41,6 +41,7 @@ from pipeline.blocks.metric import (
     LEARNING_ROWS,
     NARROW,
     SIZES,
+    Judged,
     Modeled,
     Tried,
     choose_metric,
@@ -48,7 +49,7 @@ from pipeline.blocks.metric import (
     folds,
     has_two,
     joint_relevance,
-    label_losses,
+    judge,
     reached_losses,
     relevance,
     sizes,
@@ -190,15 +191,16 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
     rng = np.random.default_rng(seed)
     x = rng.integers(0, 40, (n, 2)).astype(np.float32)
     y = np.r_[np.arange(classes), rng.integers(0, classes, n - classes)]
-    judged = np.sort(rng.permutation(n)[: n // 2])
-    found = label_losses(x, y, judged, sizes(n))
-    for place, row in enumerate(judged):
+    n_judged = n // 2
+    halves = [(np.flatnonzero(np.arange(n_judged) % 2 == at), x) for at in (0, 1)]
+    found = judge(halves, y, n_judged, sizes(n)).loss
+    for row in range(n_judged):
         distance = np.square(x - x[row]).sum(axis=1)
         distance[row] = np.inf
         near = y[np.lexsort((lots(np.arange(n)), distance))]
         for at, k in enumerate(sizes(n)):
             votes = (near[:k] == y[row]).sum() + (y == y[row]).mean()
-            assert found[place, at] == pytest.approx(-np.log(votes / (k + 1)))
+            assert found[row, at] == pytest.approx(-np.log(votes / (k + 1)))
 
 
 def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -> None:
@@ -215,13 +217,19 @@ def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -
     assert (chosen.metric in LEARNED, chosen.by_reach) == (True, 0.0)
 
 
+def test_directions_that_how_far_neighbors_are_makes_idle_are_not_taken() -> None:
+    x, _, y = scattered(3000, 1.3, rates=(0.2, 0.2), n_features=64)
+    chosen, by = choose_metric(x, y, 0, weigh=False)
+    assert (chosen.metric, by) == ("as-scaled", Scaling())
+    assert min(chosen.tried, key=lambda one: one.loss).metric == "cosine"
+
+
 @given(st.integers(0, 2**32 - 1))
 @settings(max_examples=20, deadline=None)
 def test_losses_by_reach_are_their_definition(seed: int) -> None:
     x, _, y = scattered(80, 2.0, rates=(0.2, 0.2))
     y = np.random.default_rng(seed).permutation(y)
-    halves = [(np.flatnonzero(np.arange(40) % 2 == at), x) for at in (0, 1)]
-    found, said = reached_losses(halves, y, y[:40], 7), []
+    found, said = reached_losses(judge([(np.arange(40), x)], y, 40, (7, 9)), y, 7), []
     for row in range(40):
         away = np.sqrt(np.square(x - x[row], dtype=np.float64).sum(axis=1))
         away[row] = np.inf
@@ -260,7 +268,12 @@ def test_a_row_is_never_judged_by_what_was_learned_on_it(n: int) -> None:
 def test_metrics_are_compared_row_by_row() -> None:
     best = np.random.default_rng(0).normal(1, 0.1, (400, 1))
     more = np.tile([[0.5], [-0.4]], (200, 1))
-    near, least = compared({"as-scaled": best + more, "weighted": best}, (5,))
+    rows, far = np.zeros((400, 5), np.int64), np.zeros((400, 5), np.float32)
+    judged = {
+        name: Judged(rows, far, loss)
+        for name, loss in {"as-scaled": best + more, "weighted": best}.items()
+    }
+    near, least = compared(judged, (5,))
     assert least == Tried("weighted", pytest.approx(best.mean()), 0.0, 0.0, 5)
     assert near.behind == pytest.approx(0.05)
     assert near.standard_error == pytest.approx(0.45 / 20)
