@@ -14,14 +14,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import logit
+from scipy.special import log_softmax
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
 from pipeline.blocks.curves import Curves, curves
 from pipeline.blocks.logits import MOST_FEATURES, Forests, fit_logits, fitted_beside, spread_of
 from pipeline.blocks.scaling import FeatureStatistics, Scaling
 from pipeline.knn.exact import nearest
-from pipeline.knn.threads import ALONE, Threads, quiet
+from pipeline.knn.threads import ALONE, Threads, one_thread, quiet
 
 AS_SCALED, COSINE, WEIGHTED, MODEL = "as-scaled", "cosine", "weighted", "model"
 NORMAL_SCORES = "normal-scores"
@@ -30,6 +30,8 @@ LEARNED = (WEIGHTED, MODEL)
 """Metrics that are learned, and need features that tell something of the labels."""
 RIVALS = (*LEARNED, COSINE)
 """Metrics that may win by shares of labels alone where how far neighbors are tells as much."""
+FEW_CLASSES = 30
+"""Classes up to which metrics are compared by how far neighbors are, too."""
 FEWEST_ROWS = 100
 """Rows below which nothing is learned."""
 SIZES = (5, 9, 15, 25, 40, 65, 100)
@@ -213,7 +215,7 @@ def choose_metric(
             by[name] = judge(transformed, y, n_judged, k, threads)
     tried = compared(by, k)
     taken, by_reach = requested if requested in by else simplest(tried).metric, 0.0
-    if requested == "auto" and taken in RIVALS and scores is None and has_two(y[:n_judged]):
+    if requested == "auto" and taken in RIVALS and scores is None and y.max() < FEW_CLASSES:
         k_of = {one.metric: one.k for one in tried}
         excess = reached_losses(by[taken], y, k_of[taken])
         excess -= reached_losses(by[AS_SCALED], y, k_of[AS_SCALED])
@@ -432,24 +434,40 @@ def label_losses(index: Int64, y: Integers, sizes: tuple[int, ...]) -> Float64:
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
 
 
-def has_two(y: Integers) -> bool:
-    """Whether labels are of two classes, both there."""
-    return bool(y.min() == 0 and y.max() == 1)
-
-
 def reached_losses(by: Judged, y: Integers, k: int) -> Float64:
-    """(judged,) log loss of each row's label, of two classes, by a logistic function of the log
-    odds of its k nearest others and of how far they are: nearest to all rows are often those of the
-    class that lies closer together, which shares of labels alone take for the others', too."""
-    from sklearn.linear_model import LogisticRegression  # here: importing it costs half a second
+    """(judged,) log loss of each row's label by a softmax of the logarithms of label shares among
+    its k nearest others and of how far these are: nearest to all rows are often those of the class
+    that lies closest together, which shares of labels alone take for the others', too.
 
-    own = y[: len(by.index)]
-    odds = logit((y[by.index[:, :k]].sum(axis=1) + y.mean()) / (k + 1.0))
-    far = np.log(by.distance[:, k - 1] + TINIEST)
+    It weighs shares, and shares times how far, alike for all classes, which have a bias each, and
+    one for how far.
+    """
+    from scipy.optimize import minimize  # here: slow to import
+
+    code = np.unique(y, return_inverse=True)[1]
+    (n, _), c = by.index.shape, int(code.max()) + 1
+    cell = np.arange(n)[:, None] * c + code[by.index[:, :k]]
+    votes = np.bincount(cell.ravel(), minlength=n * c).reshape(n, c)
+    share = np.log((votes + np.bincount(code) / len(y)) / (k + 1.0))
+    far = np.log(by.distance[:, [k - 1]] + TINIEST)
     far = (far - far.mean()) / max(far.std(), TINIEST)
-    features = np.column_stack([odds, far, far * odds])
-    chance = LogisticRegression().fit(features, own).predict_proba(features)
-    return np.asarray(-np.log(chance[np.arange(len(own)), own]))
+    own = code[:n, None] == np.arange(c)
+
+    def log_chance(free: Float64) -> Float64:
+        bias, slope = free[2:].reshape(2, c)
+        return log_softmax((free[0] + free[1] * far) * share + bias + slope * far, axis=1)
+
+    def loss(free: Float64) -> tuple[float, Float64]:
+        logs = log_chance(free)
+        away = np.exp(logs) - own
+        of_shares, of_classes = away * share, [away.sum(axis=0), (far * away).sum(axis=0)]
+        slope = np.r_[of_shares.sum(), (far * of_shares).sum(), np.ravel(of_classes)]
+        return float(0.5 * free @ free - logs[own].sum()), slope + free
+
+    start = np.r_[1.0, np.zeros(1 + 2 * c)]
+    with one_thread():  # the number of threads decides the last bits
+        fitted = minimize(loss, start, method="L-BFGS-B", jac=True).x
+    return np.asarray(-log_chance(fitted)[own])
 
 
 def simplest(tried: list[Tried], z: float = 1.0) -> Tried:

@@ -13,7 +13,9 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 from scattered import scattered
+from scipy.optimize import minimize
 from scipy.spatial.distance import pdist
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -47,7 +49,6 @@ from pipeline.blocks.metric import (
     choose_metric,
     compared,
     folds,
-    has_two,
     joint_relevance,
     judge,
     reached_losses,
@@ -224,26 +225,30 @@ def test_directions_that_how_far_neighbors_are_makes_idle_are_not_taken() -> Non
     assert min(chosen.tried, key=lambda one: one.loss).metric == "cosine"
 
 
-@given(st.integers(0, 2**32 - 1))
-@settings(max_examples=20, deadline=None)
-def test_losses_by_reach_are_their_definition(seed: int) -> None:
-    x, _, y = scattered(80, 2.0, rates=(0.2, 0.2))
-    y = np.random.default_rng(seed).permutation(y)
-    found, said = reached_losses(judge([(np.arange(40), x)], y, 40, (7, 9)), y, 7), []
+@pytest.mark.parametrize("c", [2, 3])
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=10, deadline=None)
+def test_losses_by_reach_are_their_definition(c: int, seed: int) -> None:
+    x, _, _ = scattered(80, 2.0)
+    y = 2 * np.random.default_rng(seed).integers(0, c, 80)  # codes that no row has, too
+    found = reached_losses(judge([(np.arange(40), x)], y, 40, (7, 9)), y, 7)
+    shares, far = np.empty((40, c)), np.empty(40)
     for row in range(40):
         away = np.sqrt(np.square(x - x[row], dtype=np.float64).sum(axis=1))
         away[row] = np.inf
         near = np.argsort(away)[:7]
-        share = (y[near].sum() + y.mean()) / 8
-        said.append([np.log(share / (1 - share)), np.log(away[near[-1]])])
-    odds, far = np.array(said).T
+        shares[row] = [(sum(y[near] == 2 * a) + np.mean(y == 2 * a)) / 8 for a in range(c)]
+        far[row] = np.log(away[near[-1]])
     far = (far - far.mean()) / far.std()
-    features = np.column_stack([odds, far, far * odds])
-    chance = LogisticRegression().fit(features, y[:40]).predict_proba(features)[:, 1]
-    expected = -np.log(np.where(y[:40] == 1, chance, 1 - chance))
-    np.testing.assert_allclose(found, expected, rtol=1e-4)
-    assert has_two(y)
-    assert not has_two(y + 1)
+
+    def losses(free: NDArray[np.float64]) -> NDArray[np.float64]:
+        z = free[0] * np.log(shares) + free[1] * far[:, None] * np.log(shares)
+        z += free[2 : 2 + c] + far[:, None] * free[2 + c :]
+        chance = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
+        return -np.log([chance[row, y[row] // 2] for row in range(40)])
+
+    best = minimize(lambda free: losses(free).sum() + free @ free / 2, np.zeros(2 + 2 * c)).x
+    np.testing.assert_allclose(found, losses(best), rtol=1e-3, atol=1e-3)
 
 
 @given(st.integers(100, 24_000), st.integers(1, 10_000))
