@@ -9,7 +9,7 @@ from flows.report.model import PoolReport, Training, span, where
 from flows.steps.ingest.pool import SAMPLE_ROWS, CorrectionsUsed
 from pipeline.decision.odds import WeighedVote
 from pipeline.decision.quality import Weights
-from pipeline.decision.tempering import Worth
+from pipeline.decision.tempering import AGREEING, Worth
 from pipeline.labels import ClassName
 from pipeline.noise.annotator_pairs import AlikePair
 from pipeline.noise.annotator_verdicts import Annotator, Annotators
@@ -59,9 +59,12 @@ def predicted_by(worth: Worth | None, vote: WeighedVote | Weights | None, n_rows
     rows = f"{abs(worth.gain):,.0f} ± {error:,.0f} {more} of the sampled rows right, as estimated"
     if error > min(n_rows, SAMPLE_ROWS):
         rows = "too little is known of the mistakes to tell how many more rows that gets right"
+        if worth.agreeing >= AGREEING:
+            rows += ", but more agree with their given labels"
     if worth.taken:
         several = "several sizes of neighborhoods"
-        if isinstance(vote, WeighedVote) and vote.weights.reach is not None:
+        weights = vote.weights if isinstance(vote, WeighedVote) else vote
+        if weights is not None and weights.reach is not None:
             several += ", with how far these reach,"
         several += " and models of the features" if vote is not None and vote.trees else ""
         by = f"new rows are predicted by {several} together, not by one k"

@@ -31,6 +31,9 @@ STANDS_OUT = 2.0
 """Standard errors from the unknown mistakes' entry beyond which that of a class that stands apart
 says for itself how far it is to be trusted."""
 
+AGREEING = 2.0
+"""Standard errors by which predictions agree more with the given labels, surely."""
+
 
 @dataclass(frozen=True)
 class MatrixDecision:
@@ -54,13 +57,19 @@ class Worth:
     """Standard error of ``gain`` by the labels' noise."""
     matrix_error: float
     """The same by the errors of the matrix."""
+    agreeing: float = 0.0
+    """How many more rows of the sample are predicted as they are given, in standard errors."""
 
     @property
     def taken(self) -> bool:
         """Whether the vote of several sizes predicts instead of that of one k. It does, as it gains
         in most pools, unless it would lose more than a standard error if the matrix were off by one
         of its own; more than two where the labels' error is the larger one. Even where it predicts
-        the same its chances are better, as shares of one k carry the labels' noise."""
+        the same its chances are better, as shares of one k carry the labels' noise. However wrong
+        the matrix may be, it does where it gains by that and surely by the given labels as they
+        are."""
+        if self.gain >= 0.0 and self.agreeing >= AGREEING:
+            return True
         sure = 2.0 if self.matrix_error <= self.gain_error else 1.0
         return self.gain - self.matrix_error >= -sure * self.gain_error
 
@@ -159,7 +168,11 @@ def worth(
     wrong /= np.maximum(wrong.sum(axis=1, keepdims=True), 1e-12)
     slope = (inverse.T @ moved @ inverse.T * (wrong - np.eye(c))).sum(axis=1)
     matrix_error = np.linalg.norm(slope * np.asarray(error))
-    return Worth(float(gains.sum()), float(np.linalg.norm(gains)), float(matrix_error))
+    more = (label == new).astype(np.float64) - (label == old)
+    agreeing = more.sum() / max(np.linalg.norm(more), 1.0)
+    return Worth(
+        *(float(gains.sum()), float(np.linalg.norm(gains)), float(matrix_error), float(agreeing))
+    )
 
 
 def choose_part(of_parts: Sequence[Worth]) -> MatrixDecision:

@@ -38,7 +38,9 @@ def test_gains_are_sums_over_rows(c: int, seed: int) -> None:
     rows = [inverse[b, q] - inverse[b, p] for p, q, b in zip(plain, moved, label, strict=True)
             if p != q]  # fmt: skip
     found = worth(plain, moved, label, matrix, np.zeros(c))
-    expected = Worth(sum(rows), np.linalg.norm(rows), 0.0)
+    alike = [int(q == b) - int(p == b) for p, q, b in zip(plain, moved, label, strict=True)]
+    agreeing = sum(alike) / max(1.0, np.linalg.norm(alike))
+    expected = Worth(sum(rows), np.linalg.norm(rows), 0.0, agreeing)
     np.testing.assert_allclose(astuple(found), astuple(expected), atol=1e-9)
 
 
@@ -76,6 +78,9 @@ def test_a_weighed_vote_predicts_unless_it_is_likely_to_lose() -> None:
     assert Worth(5.0, 6.0, 11.0).taken
     assert not Worth(5.0, 6.0, 12.0).taken
     assert Worth(0.0, 0.0, 0.0).taken  # the same predictions: the chances that are better
+    assert Worth(5.0, 6.0, 500.0, agreeing=2.0).taken  # whatever the matrix
+    assert not Worth(5.0, 6.0, 500.0, agreeing=1.9).taken
+    assert not Worth(-5.0, 6.0, 500.0, agreeing=9.0).taken
 
 
 def test_gains_are_without_bias() -> None:
