@@ -28,7 +28,7 @@ from pipeline.decision.choose_k import choose, squared_losses
 from pipeline.decision.class_rule import decide, decide_weighed, temper
 from pipeline.decision.class_votes import class_losses, contradicted
 from pipeline.decision.odds import judged_by_places
-from pipeline.decision.quality import FIT_ROWS, correction
+from pipeline.decision.quality import FIT_ROWS, correction, reach_of
 from pipeline.decision.suspects import (
     PORTION,
     Suspects,
@@ -199,10 +199,10 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
     noise_rates_ : (p0, p1) of two classes, P(given 1 | true 0) and P(given 0 | true 1); else None
     threshold_ : average of given labels from which class 1 is predicted by the vote of one k; None
         for other than two
-    weighed_vote_ : (gain, gain_error, matrix_error, taken) what neighborhoods of several sizes,
-        weighed, and models of the features where they tell more, are worth beside the vote of one
-        k, and whether they predict, which they do unless they are likely to lose; None where the
-        vote of one k is asked for, by `n_neighbors`, `noise` or `objective`
+    weighed_vote_ : (gain, gain_error, matrix_error, agreeing, taken) what neighborhoods of several
+        sizes, weighed, and models of the features where they tell more, are worth beside the vote
+        of one k, and whether they predict, which they do unless they are likely to lose; None where
+        the vote of one k is asked for, by `n_neighbors`, `noise` or `objective`
     support_, reason_ : how far the rates can be trusted, and why, in words
     transition_interval_ : (class, class, 2) float64, 95 % interval of each entry; None where the
         matrix is given
@@ -552,7 +552,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         wrong = contradicted(votes_among(index, self._label, c, drawn))
         self._by = correction(assumed(noise, counts_of, wrong), counts_of)
         suspects, self._first, self._forests = suspects_of(
-            index, distance, self._label, self._by, *known
+            index, distance, self._label, self._by, *known, reaches
         )
         return suspects
 
@@ -635,7 +635,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             one = self._rule.posterior(share, k)
             return np.stack([1.0 - one, one], axis=1), self._rule.predict(share).astype(np.int64)
         decided = (
-            decide_weighed(near, self._by, self._first, trees)
+            decide_weighed(near, self._by, self._first, trees, reach_of(distance))
             if is_weighed
             else decide(near, c, k, self._matrix)
         )

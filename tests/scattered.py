@@ -1,4 +1,4 @@
-"""A class that lies around another, which is nearest to all rows."""
+"""Classes that lie around another, which is nearest to all rows."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ def scattered(
     n: int,
     wide: float,
     seed: int = 3,
-    rates: tuple[float, float] = (0.3, 0.1),
+    rates: tuple[float, ...] = (0.3, 0.1),
     n_features: int = 20,
 ) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
-    """Features (row, feature) of two classes around one place, the second so many times as widely
-    spread, and clean and given labels (row,), mistaken at these rates."""
+    """Features (row, feature) of classes around one place, each so many times as widely spread as
+    the one before, and clean and given labels (row,), mistaken for the next class at these rates.
+    """
     rng = np.random.default_rng(seed)
-    clean = rng.integers(0, 2, n)
-    x = rng.normal(size=(n, n_features)) * np.where(clean == 1, wide, 1.0)[:, None]
+    clean = rng.integers(0, len(rates), n)
+    x = rng.normal(size=(n, n_features)) * np.power(wide, clean)[:, None]
     wrong = rng.random(n) < np.take(rates, clean)
-    return x.astype(np.float32), clean, np.where(wrong, 1 - clean, clean)
+    return x.astype(np.float32), clean, (clean + wrong) % len(rates)

@@ -455,7 +455,8 @@ def reached_losses(by: Judged, y: Integers, k: int) -> Float64:
 
     def log_chance(free: Float64) -> Float64:
         bias, slope = free[2:].reshape(2, c)
-        return log_softmax((free[0] + free[1] * far) * share + bias + slope * far, axis=1)
+        z = (free[0] + free[1] * far) * share + bias + slope * far
+        return np.asarray(log_softmax(z, axis=1))
 
     def loss(free: Float64) -> tuple[float, Float64]:
         logs = log_chance(free)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pipeline.arrays import Float64, Int32, Int64, Integers, UInt8
+from pipeline.arrays import Float32, Float64, Int32, Int64, Integers, UInt8
 from pipeline.decision.class_votes import NONE, ClassVotes, class_votes, vote_sizes
 from pipeline.decision.quality import Correction, Weights, among_candidates, chances, vote_features
 from pipeline.decision.tempering import PARTS, MatrixDecision, choose_part, softened, worth
@@ -56,16 +56,22 @@ def decide(neighbor_label: Integers, n_classes: int, k: int, matrix: Float64 | N
 
 
 def decide_weighed(
-    neighbor_label: Integers, noise: Correction, weights: Weights, trees: UInt8 | None = None
+    neighbor_label: Integers,
+    noise: Correction,
+    weights: Weights,
+    trees: UInt8 | None = None,
+    reach: Float32 | None = None,
 ) -> Decided:
     """Decide rows by labels (row, rank) in neighborhoods of all sizes, with the weights of the
-    first pass of label qualities; and by ``model_chances`` (row, class) if these have a weight."""
+    first pass of label qualities; and by ``model_chances`` (row, class) and ``reach_of`` (row,) if
+    these have a weight."""
     sizes = vote_sizes(neighbor_label.shape[1])
 
     def of_sizes(votes: ClassVotes) -> Float64:
-        return among_candidates(chances(vote_features(votes, noise), votes.code, weights))
+        features = vote_features(votes, noise)
+        return among_candidates(chances(features, votes.code, weights, votes.reach))
 
-    return _in_portions(neighbor_label, len(noise.matrix), sizes, of_sizes, trees)
+    return _in_portions(neighbor_label, len(noise.matrix), sizes, of_sizes, trees, reach)
 
 
 def _in_portions(
@@ -74,6 +80,7 @@ def _in_portions(
     sizes: tuple[int, ...],
     chance_of: Callable[[ClassVotes], Float64],
     trees: UInt8 | None = None,
+    reach: Float32 | None = None,
 ) -> Decided:
     """Decide rows by ``chance_of`` their votes, (row, candidate)."""
     parts = []
@@ -82,7 +89,8 @@ def _in_portions(
         near = neighbor_label[rows]
         unlabeled = np.full(len(near), NONE, np.int32)
         by_models = None if trees is None else trees[rows]
-        votes = class_votes(near, unlabeled, n_classes, sizes, by_models)
+        far = None if reach is None else reach[rows]
+        votes = class_votes(near, unlabeled, n_classes, sizes, by_models, far)
         chance = chance_of(votes)
         parts.append((votes.code, chance, likeliest(votes.code, chance)))
     return Decided(*(np.concatenate(column) for column in zip(*parts, strict=True)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numba import njit
 
-from pipeline.arrays import Bools, Int32, Int64, Integers, UInt8, UInt16
+from pipeline.arrays import Bools, Float32, Int32, Int64, Integers, UInt8, UInt16
 
 Codes = Int32
 BYTE = 255
@@ -41,13 +41,15 @@ class ClassVotes:
     trees: UInt8 | None = None
     """(row, candidate) chances by models of the features, in parts of ``BYTE``; None without them.
     """
+    reach: Float32 | None = None
+    """(row,) how far the neighbors are (``quality.reach_of``); None where that does not count."""
 
     def take(self, rows: Integers | Bools | slice) -> ClassVotes:
         """Those of some rows."""
         trees = None if self.trees is None else self.trees[rows]
-        return ClassVotes(
-            self.code[rows], self.votes[rows], self.total[rows], self.own[rows], trees
-        )
+        reach = None if self.reach is None else self.reach[rows]
+        columns = self.code[rows], self.votes[rows], self.total[rows], self.own[rows]
+        return ClassVotes(*columns, trees, reach)
 
 
 def class_losses(
@@ -79,6 +81,7 @@ def class_votes(
     n_classes: int,
     sizes: tuple[int, ...],
     trees: UInt8 | None = None,
+    reach: Float32 | None = None,
 ) -> ClassVotes:
     """Count neighbors' labels by class.
 
@@ -90,6 +93,7 @@ def class_votes(
     sizes : ascending, at most the number of ranks
     trees : (row, class) chances by models, in parts of ``BYTE``, whose ``LIKELIEST`` are
         candidates, too; None without models
+    reach : (row,) how far the neighbors are, if that is to count
 
     Raises
     ------
@@ -107,6 +111,7 @@ def class_votes(
         np.zeros((len(near), width, len(sizes)), np.uint16),
         np.zeros((len(near), len(sizes)), np.uint16),
         np.full(len(near), NONE, np.int32),
+        reach=reach,
     )
     if n_classes <= CANDIDATES:
         votes.code[:] = np.arange(n_classes)

@@ -43,6 +43,7 @@ from pipeline.decision.quality import (
     near_weights,
     reach_of,
     soft_log,
+    surely_more,
 )
 from pipeline.decision.threshold import bounded, contradicted, vote_table
 from pipeline.decision.votes import counts
@@ -63,9 +64,6 @@ TINY = 1e-12
 """Chance that no label is less likely than."""
 SURE = 4.6
 """Log odds of trees are no larger: one in a hundred."""
-REACH_GAIN, SURELY = 0.005, 3.0
-"""Log likelihood a row that the reach of neighborhoods has to add to the vote, in nats and in
-standard errors."""
 LOST, IN_PLACES, OUTSIDE = 0.4, 0.25, 0.7
 """Rate from which a class is mostly given the other label, about; the part of its labels that
 places of mistakes hold at least for these to explain it; and `outside` of `find_places`, by which a
@@ -231,8 +229,7 @@ def weighed_vote(
     reaching = replace(vote, weights=_weights(odds, given, rates, reach))
     gain = _log_likelihood(reaching.log_odds(odds, reach), given, by)
     gain -= _log_likelihood(vote.log_odds(odds), given, by)
-    surely = SURELY * gain.std() / np.sqrt(len(gain))
-    return reaching if gain.mean() >= max(REACH_GAIN, surely) else vote
+    return reaching if surely_more(gain) else vote
 
 
 def hear_models(

@@ -72,6 +72,9 @@ KEPT = 4
 MISTAKEN, SHARPENED = 0.7, 4
 """Chance that contradicted labels are mistakes where the matrix explains none of them; and the
 power to which chances are raised if each place has one class."""
+REACH_GAIN, SURELY = 0.005, 3.0
+"""Log likelihood a row that the reach of neighborhoods has to add to the vote, in nats and in
+standard errors."""
 FIT_ROWS = 20_000
 """Rows that weights are fitted on at most, about."""
 MIX_ROWS = 5_000
@@ -121,14 +124,16 @@ class Reach:
 @dataclass(frozen=True)
 class Weights:
     """A fitted softmax: of the first pass by votes and models, of the second also by neighbors'
-    posteriors and their reach."""
+    posteriors; and by how far neighbors are."""
 
     weight: list[float]
-    """(feature,) at least 0; with a reach one more, of any sign, for the last feature times the
-    reach."""
+    """(feature,) at least 0; with a reach one more, of any sign, for the reach times the mean
+    feature, or the smoothed one."""
     bias: list[list[float]]
     """(1, class); with a reach (2, class), the second row for the reach."""
     reach: Reach | None = None
+    smoothed: bool = False
+    """Second pass: the last feature is that of the neighbors' posteriors."""
     mistaken: float = 0.0
     """Second pass: chance that labels which neighbors contradict are mistakes, whatever the matrix
     says."""
@@ -213,6 +218,25 @@ def model_chances(forests: Forests, x: Float32) -> UInt8:
     return np.asarray(np.rint(BYTE * softmax(forests.apply(x), axis=1)), np.uint8)
 
 
+def fit_first(sample: ClassVotes, noise: Correction, threads: Threads = ALONE) -> Weights:
+    """Weights of the first pass from a sample of rows; of their ``reach``, too, where that surely
+    tells more of given labels."""
+    features, plain = vote_features(sample, noise), replace(sample, reach=None)
+    weights = fit_weights(features, plain, noise, threads)
+    if sample.reach is None:
+        return weights
+    reaching = fit_weights(features, sample, noise, threads)
+    gain = _log_likelihood(features, sample, noise, reaching)
+    gain -= _log_likelihood(features, plain, noise, weights)
+    return reaching if surely_more(gain) else weights
+
+
+def surely_more(gain: Float64) -> bool:
+    """Whether the likelihood that reach adds, (row,) in nats, is worth having."""
+    surely = SURELY * gain.std() / np.sqrt(max(1, len(gain)))
+    return bool(len(gain) and gain.mean() >= max(REACH_GAIN, surely))
+
+
 def hear_models(
     weights: Weights,
     near: Integers,
@@ -220,6 +244,7 @@ def hear_models(
     noise: Correction,
     x: Float32,
     threads: Threads = ALONE,
+    reach: Float32 | None = None,
 ) -> tuple[Weights, UInt8 | None, Forests | None]:
     """Weights of the first pass with models of the features beside the votes, the models' chances
     (row, class), and the models; the weights given, and None, where models tell nothing more of
@@ -229,11 +254,12 @@ def hear_models(
     of the row's own label, which is too much where classes are many. A linear model comes first;
     trees are added where they tell more.
 
-    near, own, x : (row, rank), (row,) and (row, feature) labels of the neighbors and of the row
-        itself, and features, of a sample of rows
+    near, own, x, reach : (row, rank), (row,), (row, feature) and (row,) labels of the neighbors and
+        of the row itself, features, and ``reach_of``, of a sample of rows
     """
     c, sizes = len(noise.matrix), vote_sizes(near.shape[1])
-    votes = class_votes(near, own, c, sizes)
+    reach = None if weights.reach is None else reach
+    votes = class_votes(near, own, c, sizes, reach=reach)
     labeled = np.flatnonzero(votes.own != NONE)
     learned = x[labeled], np.asarray(own[labeled], np.int64)
     with fitted_beside(lambda: fit_some(*learned, threads), threads) as fitted:
@@ -243,12 +269,12 @@ def hear_models(
     trees = fitted()
     models = linear if trees is None else _with_trees(linear, trees, votes, noise, x, threads)
     chance = model_chances(models, x)
-    with_models = class_votes(near, own, c, sizes, chance)
+    with_models = class_votes(near, own, c, sizes, chance, reach)
     features = vote_features(with_models, noise)
-    heard = fit_weights(features, with_models, noise, threads=threads)
+    heard = fit_weights(features, with_models, noise, threads)
     gain = _log_likelihood(features, with_models, noise, heard)
     gain -= _log_likelihood(vote_features(votes, noise), votes, noise, weights)
-    if gain < LEAST_GAIN * len(labeled):
+    if gain.sum() < LEAST_GAIN * len(labeled):
         return weights, None, None
     return replace(heard, trees=models.digest), chance, models
 
@@ -271,10 +297,11 @@ def _with_trees(
     alone = vote_features(replace(votes, trees=of_linear), noise)
     tree_log = soft_log(of_trees[:, :, None] / BYTE, len(noise.matrix))
     both = np.concatenate([alone, tree_log], axis=2)
-    by_one, by_both = (fit_weights(f, votes, noise, threads=threads) for f in (alone, both))
+    by_one, by_both = (fit_weights(f, votes, noise, threads) for f in (alone, both))
     gain = _log_likelihood(both, votes, noise, by_both)
     gain -= _log_likelihood(alone, votes, noise, by_one)
-    return linear if gain < LEAST_GAIN * len(x) else mixed((linear, trees), by_both.weight[-2:])
+    few = gain.sum() < LEAST_GAIN * len(x)
+    return linear if few else mixed((linear, trees), by_both.weight[both.shape[2] - 2 :][:2])
 
 
 def reach_of(distance: Floating) -> Float32:
@@ -349,23 +376,23 @@ def fit_weights(
     features: Float64,
     votes: ClassVotes,
     noise: Correction,
-    reach: Float32 | None = None,
     threads: Threads = ALONE,
+    smoothed: bool = False,
 ) -> Weights:
-    """The weights by which given labels of some rows (a random sample of a pool) are likeliest.
+    """The weights by which given labels of some rows (a random sample of a pool) are likeliest, by
+    features (row, candidate, feature), and by their ``reach``, if votes have one. Rows without a
+    label teach nothing.
 
-    ``features`` is (row, candidate, feature); with a ``reach`` from ``reach_of``, the last feature
-    is that of the neighbors' posteriors. Rows without a label teach nothing.
+    smoothed : whether the last feature is that of the neighbors' posteriors, which tells most
     """
     c, rows = len(noise.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
-    scale = None if reach is None else Reach.of(reach)
-    code = votes.code[rows]
-    terms = _terms(features[rows], code, c, scale, None if reach is None else reach[rows])
-    n_features, n_sizes, n_terms = terms.shared.shape[2], features.shape[2] - 1, len(terms.own.T)
-    own = code[np.arange(len(rows)), votes.own[rows]]
-    start = np.full(n_features, 1.0 / n_features)
-    if scale is not None:
-        start = np.array([0.5 / n_sizes] * n_sizes + [0.5, 0.0])
+    scale = None if votes.reach is None else Reach.of(votes.reach)
+    some = votes.take(rows)
+    terms = _terms(features[rows], some.code, c, scale, some.reach, smoothed)
+    n, n_features, n_terms = features.shape[2], terms.shared.shape[2], len(terms.own.T)
+    own = some.code[np.arange(len(rows)), some.own]
+    start = np.zeros(n_features)
+    start[:n] = [0.5 / (n - 1)] * (n - 1) + [0.5] if smoothed else 1.0 / n
     before = np.concatenate([start, np.zeros(n_terms * c)])
     ridge = np.repeat([RIDGE, BIAS_RIDGE, RIDGE], [n_features, c, (n_terms - 1) * c])
     pieces = -(-len(rows) // PIECE)
@@ -390,11 +417,11 @@ def fit_weights(
     best = likeliest(loss, before, rising)
     weight, bias = np.split(best, [n_features])
     bias = bias.reshape(n_terms, c)
-    fitted = Weights(weight.tolist(), bias.tolist(), scale)
-    if scale is None or not len(rows):
+    fitted = Weights(weight.tolist(), bias.tolist(), scale, smoothed)
+    if not smoothed or not len(rows):
         return fitted
     f, _ = _softmax(terms, weight, bias)
-    contradicted = float((f.argmax(axis=1) != votes.own[rows]).mean())
+    contradicted = float((f.argmax(axis=1) != some.own).mean())
     right = (f * np.diag(noise.matrix)[terms.slot]).sum(axis=1) / f.sum(axis=1)
     return replace(fitted, mistaken=mistaken_of(contradicted, 1.0 - float(right.mean())))
 
@@ -481,7 +508,7 @@ def chances(
     """Chances of the clean class from the neighbors alone, without the row's own label; with a
     ``reach`` if the weights were fitted with one."""
     weight, bias = np.array(weights.weight), np.array(weights.bias)
-    terms = _terms(features, code, bias.shape[1], weights.reach, reach)
+    terms = _terms(features, code, bias.shape[1], weights.reach, reach, weights.smoothed)
     return Chances(*_softmax(terms, weight, bias))
 
 
@@ -516,10 +543,10 @@ def _joint(
 
 def _log_likelihood(
     features: Float64, votes: ClassVotes, noise: Correction, weights: Weights
-) -> float:
-    """Of the rows' given labels, by ``vote_features`` and weights of the first pass."""
-    joint = _joint(chances(features, votes.code, weights), votes, noise)
-    return float(np.log(joint.chance.sum(axis=1) + joint.rest).sum())
+) -> Float64:
+    """(row,) of the given labels, by ``vote_features`` and weights of the first pass."""
+    joint = _joint(chances(features, votes.code, weights, votes.reach), votes, noise)
+    return np.asarray(np.log(joint.chance.sum(axis=1) + joint.rest))
 
 
 def averaged(before: Chances, after: Chances, mistaken: float) -> Chances:
@@ -575,7 +602,12 @@ class _Terms(NamedTuple):
 
 
 def _terms(
-    features: Float64, code: Int32, n_classes: int, scale: Reach | None, reach: Float32 | None
+    features: Float64,
+    code: Int32,
+    n_classes: int,
+    scale: Reach | None,
+    reach: Float32 | None,
+    smoothed: bool,
 ) -> _Terms:
     there, slot = code != NONE, np.maximum(code, 0)
     outside = np.asarray(n_classes - there.sum(axis=1), np.float64)
@@ -584,7 +616,8 @@ def _terms(
     if scale is None or reach is None:
         return _Terms(np.ascontiguousarray(features), one, floor, there, slot, outside)
     far = scale.scores(reach)[:, None]
-    shared = np.concatenate([features, features[:, :, -1:] * far[:, :, None]], axis=2)
+    of_labels = features[:, :, -1:] if smoothed else features.mean(axis=2, keepdims=True)
+    shared = np.concatenate([features, of_labels * far[:, :, None]], axis=2)
     floor = np.hstack([floor, floor[:, -1:] * far])
     return _Terms(shared, np.hstack([one, far]), floor, there, slot, outside)
 

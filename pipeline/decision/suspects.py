@@ -37,6 +37,7 @@ from pipeline.decision.quality import (
     Weights,
     averaged,
     chances,
+    fit_first,
     fit_weights,
     hear_models,
     label_quality,
@@ -76,14 +77,9 @@ class Suspects:
     whole last; None where there are none."""
 
 
-def fit_first(sample: ClassVotes, by: Correction, threads: Threads = ALONE) -> Weights:
-    """Weights of the first pass from a sample of rows."""
-    return fit_weights(vote_features(sample, by), sample, by, threads=threads)
-
-
 def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasses:
     """The likeliest classes of each row, for its neighbors."""
-    before = chances(vote_features(votes, by), votes.code, weights)
+    before = chances(vote_features(votes, by), votes.code, weights, votes.reach)
     return top_classes(with_own_label(before, votes, by), votes.code)
 
 
@@ -101,15 +97,14 @@ def smoothed_features(
 
 def second_pass(
     features: Float64,
-    reach: Float32,
     votes: ClassVotes,
     by: Correction,
     weights: Weights,
     whose: Whose | None = None,
 ) -> Suspects:
-    """Qualities of the rows' given labels from their ``smoothed_features`` and ``reach_of``; by how
+    """Qualities of the rows' given labels from their ``smoothed_features``; by how
     often those who gave them are wrong, where that is known."""
-    before = chances(features, votes.code, weights, reach)
+    before = chances(features, votes.code, weights, votes.reach)
     if whose is not None:
         before = replace(before, chance=whose.cleaned(before.chance, votes.code))
     after = with_own_label(before, votes, by, whose)
@@ -138,11 +133,13 @@ def votes_among(
     n_classes: int,
     rows: Rows = slice(None),
     trees: UInt8 | None = None,
+    reach: Float32 | None = None,
 ) -> ClassVotes:
-    """The votes of some rows of a pool in memory, and what models say of them, (row, class);
-    ``index`` and ``label`` as in ``suspects_of``."""
+    """The votes of some rows of a pool in memory, what models say of them, (row, class), and their
+    ``reach_of``; ``index`` and ``label`` as in ``suspects_of``."""
     sizes = vote_sizes(index.shape[1])
-    return class_votes(label[index[rows, : sizes[-1]]], label[rows], n_classes, sizes, trees)
+    near = label[index[rows, : sizes[-1]]]
+    return class_votes(near, label[rows], n_classes, sizes, trees, reach)
 
 
 def suspects_of(
@@ -155,23 +152,27 @@ def suspects_of(
     threads: Threads = ALONE,
     group: Int64 | None = None,
     mates: Mates = NO_MATES,
+    reaches: bool = True,
 ) -> tuple[Suspects, Weights, Forests | None]:
     """Both passes over a pool in memory, the weights of the first, and models, that are heard,
     where features ``x`` (row, feature), dense or sparse, are given; ``group`` (row,): whose labels
     they are, where that is known; where it is not, the places of ``x`` count where they are wrong
-    more often. ``mates``: rows that share labels, which models would learn.
+    more often. ``mates``: rows that share labels, which models would learn. ``reaches`` says
+    whether distances are those that new rows will have: if so they may vote.
 
     ``index`` and ``distance`` are (row, rank), nearest first, self excluded, all ranks there;
     ``label`` (row,) codes; ``sample`` the rows, drawn at random, that weights are fitted on.
     """
     n, c, forests = len(index), len(by.matrix), None
     learns = x is not None and can_learn(x.shape[1]) and not mates.differ
-    first, trees = fit_first(votes_among(index, label, c, sample), by, threads), None
+    reach, trees = reach_of(distance), None
+    may_reach = reach[sample] if reaches and not mates else None
+    first = fit_first(votes_among(index, label, c, sample, reach=may_reach), by, threads)
     if learns:
         heard = label[index[sample]], label[sample], by, dense(x[sample])
-        first, _, forests = hear_models(first, *heard, threads)
+        first, _, forests = hear_models(first, *heard, threads, may_reach)
         trees = None if forests is None else by_models(forests, x, c)
-    votes = votes_among(index, label, c, trees=trees)
+    votes = votes_among(index, label, c, trees=trees, reach=reach)
     portions = [slice(at, at + PORTION) for at in range(0, n, PORTION)]
     parts = [first_pass(votes.take(rows), by, first) for rows in portions]
     code = np.concatenate([part.code for part in parts])
@@ -184,17 +185,17 @@ def suspects_of(
         )
 
     few = np.array_split(sample, -(-len(sample) // PORTION))
-    sampled, reach = np.concatenate([features(rows) for rows in few]), reach_of(distance)
-    second = fit_weights(sampled, votes.take(sample), by, reach[sample], threads)
+    sampled, drawn = np.concatenate([features(rows) for rows in few]), votes.take(sample)
+    second = fit_weights(sampled, drawn, by, threads, smoothed=True)
     whose = None
     if group is not None or learns:
-        before = chances(sampled, votes.code[sample], second, reach[sample]).chance
-        known = before, votes.code[sample], label
+        before = chances(sampled, drawn.code, second, drawn.reach).chance
+        known = before, drawn.code, label
         whose = _whose(*known, sample, by.matrix, x, group)
 
     def judged_of(rows: slice) -> Suspects:
         there = None if whose is None else whose.take(rows)
-        return second_pass(features(rows), reach[rows], votes.take(rows), by, second, there)
+        return second_pass(features(rows), votes.take(rows), by, second, there)
 
     judged = [judged_of(rows) for rows in portions]
     suspects = Suspects(
@@ -240,10 +241,7 @@ def suspects_of_two(
     mates: Mates = NO_MATES,
     reaches: bool = True,
 ) -> tuple[Suspects, WeighedVote, Forests | None]:
-    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates.
-
-    ``reaches`` says whether distances are those that new rows will have: if so they may vote.
-    """
+    """The same of two classes, whose ``label`` (row,) is 0 or 1, by their noise rates."""
     given, grid = label.astype(np.int8), k_grid(index.shape[1])
     count, sizes = counts(given[index], grid), odds.sizes_among(grid)
     votes = [vote_table(of_k, given, k) for of_k, k in zip(count.T, grid, strict=True)]

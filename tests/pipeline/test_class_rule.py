@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from pipeline.blocks.sampling import in_sample
 from pipeline.decision.class_rule import decide, decide_weighed, share_of
 from pipeline.decision.class_votes import CANDIDATES, vote_sizes
-from pipeline.decision.quality import FLOOR, SHRINK, Weights, correction
+from pipeline.decision.quality import FLOOR, SHRINK, Reach, Weights, correction
 from pipeline.decision.tempering import softened
 from pipeline.noise.simplex import posterior_of_candidates, posterior_simplex
 
@@ -46,30 +46,38 @@ def test_plain_vote_is_the_commonest_label(c: int, seed: int) -> None:
     assert np.allclose(share_of(near, 20, own), (near[:, :20] == own[:, None]).mean(axis=1))
 
 
-@given(st.integers(3, 40), st.integers(0, 2**32 - 1))
+@given(st.integers(3, 40), st.booleans(), st.integers(0, 2**32 - 1))
 @settings(max_examples=25, deadline=None)
-def test_a_weighed_vote_is_its_definition(c: int, seed: int) -> None:
+def test_a_weighed_vote_is_its_definition(c: int, reaching: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     near, sizes = rng.integers(-1, c, (6, 20)), vote_sizes(20)
     near[:, 0] = rng.integers(0, c, 6)
+    floor = FLOOR * min(1.0, CANDIDATES / c)
     matrix = 0.6 * np.eye(c) + 0.4 * rng.dirichlet(np.ones(c), c)
     by = correction(matrix, rng.integers(1, 9, c))
-    weights = Weights(rng.random(len(sizes)), rng.normal(size=(1, c)))
-    found = decide_weighed(near, by, weights)
+    weights, far = Weights(rng.random(len(sizes)), rng.normal(size=(1, c))), np.zeros(6)
+    distance = rng.exponential(2.0, 6).astype(np.float32)
+    if reaching:
+        scale = Reach.of(rng.exponential(2.0, 50).astype(np.float32))
+        bias = np.vstack([weights.bias, rng.normal(size=(1, c))])
+        weights, far = Weights(np.append(weights.weight, 0.5), bias, scale), scale.scores(distance)
+    found = decide_weighed(near, by, weights, reach=distance)
     assert np.allclose(found.chance.sum(axis=1), 1)
     for i, row in enumerate(near.tolist()):
         there = [code for code in found.code[i].tolist() if code >= 0]
         score = []
         for code in there:
-            total = float(weights.bias[0, code])
-            for size, weight in zip(sizes, weights.weight, strict=True):
+            shares: list[float] = []
+            total = float(np.dot([1.0, far[i]][: len(weights.bias)], weights.bias[:, code]))
+            for size, weight in zip(sizes, weights.weight[: len(sizes)], strict=True):
                 listed = [label for label in row[:size] if label >= 0]
                 kept = [label for label in listed if label in there]
                 clean = sum(by.inverse[label, code] for label in kept) + SHRINK * by.prior[code]
                 share = clean / (len(listed) + SHRINK)
-                bent = 0.5 * (share + np.hypot(share, FLOOR))
-                total += float(weight) * float(np.log(bent + FLOOR))
-            score.append(total)
+                bent = 0.5 * (share + np.hypot(share, floor))
+                shares.append(float(np.log(bent + floor)))
+                total += float(weight) * shares[-1]
+            score.append(total + 0.5 * far[i] * np.mean(shares))
         assert found.predicted[i] == there[int(np.argmax(score))]
         chance = np.exp(np.array(score) - max(score))
         assert np.allclose(found.chance[i][: len(there)], chance / chance.sum())

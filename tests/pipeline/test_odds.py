@@ -25,9 +25,10 @@ from pipeline.decision.quality import (
     SHRINK,
     SMOOTHED,
     Reach,
+    correction,
     reach_of,
 )
-from pipeline.decision.suspects import Suspects, suspects_of_two
+from pipeline.decision.suspects import Suspects, suspects_of, suspects_of_two
 from pipeline.decision.threshold import vote_table
 from pipeline.decision.votes import counts
 from pipeline.estimator import RobustKNeighborsClassifier
@@ -161,15 +162,38 @@ def test_a_class_that_is_scattered_is_told_by_how_far_its_neighbors_are(wide: fl
         assert right > before + 0.08
 
 
+@pytest.mark.parametrize("c", [2, 3])
 @pytest.mark.parametrize("reaches", [True, False])
-def test_distances_that_new_rows_have_not_are_not_weighed(reaches: bool) -> None:
-    x, _, label = scattered(1000, 1.5)
+def test_distances_that_new_rows_have_not_are_not_weighed(reaches: bool, c: int) -> None:
+    x, _, label = scattered(1000, 1.5, rates=(0.3, 0.1, 0.2)[:c])
     index, distance = nearest(x, x, 50, exclude=np.arange(1000))
-    rows = known(0.3, 0.1), np.arange(1000), None
-    _, vote, _ = suspects_of_two(index, distance, label, *rows, reaches=reaches)
-    assert (vote.weights.reach is not None) == reaches
-    copies = suspects_of_two(index, distance, label, *rows, mates=Mates(near=0.0))[1]
-    assert copies.weights.reach is None
+    pool = index, distance, label
+
+    def reach(**how: Any) -> Reach | None:
+        rows = np.arange(1000), None
+        if c == 2:
+            return suspects_of_two(*pool, known(0.3, 0.1), *rows, **how)[1].weights.reach
+        by = correction(np.eye(3), np.bincount(label))
+        return suspects_of(*pool, by, *rows, **how)[1].reach
+
+    assert (reach(reaches=reaches) is not None) == reaches
+    assert reach(mates=Mates(near=0.0)) is None
+
+
+@pytest.mark.parametrize("rates", [(0.2, 0.2), (0.1, 0.3), (0.3, 0.1)])
+def test_a_rare_class_that_is_scattered_is_predicted_though_rates_are_unknown(
+    rates: tuple[float, float],
+) -> None:
+    """Nearest to its rows are those of the other class: no vote of one k finds it, no rate is
+    supported, and still the given labels tell."""
+    rng = np.random.default_rng(5)
+    clean = (rng.random(4000) < 0.03).astype(np.int64)
+    x = rng.normal(size=(4000, 20)) * np.where(clean == 1, 2.5, 1.0)[:, None]
+    label = clean ^ (rng.random(4000) < np.take(rates, clean))
+    model = RobustKNeighborsClassifier(metric="euclidean").fit(x[:2000], label[:2000])
+    assert model.support_ == "unsupported"
+    right = model.predict(x[2000:]) == clean[2000:]
+    assert right.mean() > 0.99 > (clean == 0).mean()
 
 
 def test_the_slope_is_that_of_the_loss() -> None:

@@ -86,9 +86,9 @@ def soft_log(share: float, c: int) -> float:
     return float(np.log(0.5 * (share + np.sqrt(share**2 + floor**2)) + floor))
 
 
-@given(st.sampled_from([2, 3, 9, 40]), st.booleans(), st.integers(0, 2**32 - 1))
-@settings(max_examples=40, deadline=None)
-def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
+@given(st.sampled_from([2, 3, 9, 40]), st.booleans(), st.booleans(), st.integers(0, 2**32 - 1))
+@settings(max_examples=60, deadline=None)
+def test_each_step_is_its_definition(c: int, reaching: bool, smoothed: bool, seed: int) -> None:
     rng = np.random.default_rng(seed)
     votes, near = votes_of(c, 6, rng)
     by = correction(matrix_of(c, rng), rng.integers(1, 50, c))
@@ -100,7 +100,7 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
     weight, slope = rng.random(len(SIZES) + 1), rng.normal(size=(2, c))
     before = chances(
         *(features, votes.code),
-        Weights(weight, slope, scale) if reaching else Weights(weight[:-1], slope[:1]),
+        Weights(weight, slope, scale, smoothed) if reaching else Weights(weight[:-1], slope[:1]),
         reach if reaching else None,
     )
     after = with_own_label(before, votes, by)
@@ -114,7 +114,8 @@ def test_each_step_is_its_definition(c: int, reaching: bool, seed: int) -> None:
                 share = (clean + SHRINK * by.prior[b]) / (k + SHRINK)
                 assert features[i, p, g] == pytest.approx(soft_log(share, c), abs=1e-9)
             z[p] = features[i, p] @ weight[:-1] + slope[0, b]
-            z[p] += far[i] * (features[i, p, -1] * weight[-1] + slope[1, b])
+            of_labels = features[i, p, -1] if smoothed else features[i, p].mean()
+            z[p] += far[i] * (of_labels * weight[-1] + slope[1, b])
         floor = np.exp(
             soft_log(0.0, c) * (weight[:-1].sum() + far[i] * weight[-1])
             + slope.mean(axis=1) @ [1.0, far[i]]
@@ -302,9 +303,11 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int, reac
     votes, _ = votes_of(c, 40, rng)
     by = correction(matrix_of(c, rng), np.ones(c, int))
     features = vote_features(votes, by)
+    if reaching:
+        votes = replace(votes, reach=rng.random(40).astype(np.float32))
     monkeypatch.setattr(quality, "minimize", catch)
     with pytest.raises(RuntimeError):
-        fit_weights(features, votes, by, rng.random(40).astype(np.float32) if reaching else None)
+        fit_weights(features, votes, by, smoothed=reaching)
     weight, bias = 0.2 + rng.random(len(SIZES) + reaching), 0.1 * rng.normal(size=c + reaching * c)
     free = np.concatenate([weight, bias])
     off = check_grad(lambda v: caught[0](v)[0], lambda v: caught[0](v)[1], free)
@@ -312,7 +315,7 @@ def test_the_gradient_is_the_slope(monkeypatch: pytest.MonkeyPatch, c: int, reac
     if not reaching:
         start, some = np.repeat([1 / 3, 0.0], [3, c]), Weights(weight, bias[None])
         penalty = np.repeat([RIDGE, BIAS_RIDGE], [3, c]) @ (free - start) ** 2
-        likely = quality._log_likelihood(features, votes, by, some)
+        likely = quality._log_likelihood(features, votes, by, some).sum()
         assert caught[0](free)[0] == pytest.approx(penalty - likely)
 
 
@@ -320,7 +323,8 @@ def test_weights_have_the_same_bits_by_any_number_of_threads() -> None:
     rng = np.random.default_rng(4)
     votes, _ = votes_of(9, 2 * PIECE + 3, rng)
     by = correction(matrix_of(9, rng), np.ones(9, int))
-    of = vote_features(votes, by), votes, by, rng.random(len(votes.own)).astype(np.float32)
+    votes = replace(votes, reach=rng.random(len(votes.own)).astype(np.float32))
+    of = vote_features(votes, by), votes, by
     alone = fit_weights(*of)
     assert all(fit_weights(*of, Threads(n)) == alone for n in (2, 5))
 
@@ -363,14 +367,14 @@ def clouds(n: int, c: int, seed: int, apart: float = 2.2):  # type: ignore[no-un
 def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     index, distance, y, label, matrix = clouds(3000, c, c)
     by = correction(matrix, np.bincount(label, minlength=c))
-    votes = class_votes(label[index], label, c, (4, 8, 16, 32))
+    votes = class_votes(label[index], label, c, (4, 8, 16, 32), reach=reach_of(distance))
     first = first_pass(votes, by, fit_first(votes, by))
     neighbor = TopClasses(first.code[index], first.chance[index])
-    features, reach = smoothed_features(votes, by, neighbor, distance), reach_of(distance)
-    fitted = fit_weights(features, votes, by, reach)
+    features = smoothed_features(votes, by, neighbor, distance)
+    fitted = fit_weights(features, votes, by, smoothed=True)
     assert 0.0 <= fitted.mistaken < MISTAKEN
     weights = replace(fitted, mistaken=0.0)  # mistakes depend on the class alone
-    found = second_pass(features, reach, votes, by, weights)
+    found = second_pass(features, votes, by, weights)
     right = label == y
     for low in (0.0, 0.25, 0.5, 0.75):
         some = (found.label_quality >= low) & (found.label_quality < low + 0.25)
@@ -381,7 +385,7 @@ def test_qualities_are_calibrated_and_nearly_continuous(c: int) -> None:
     assert found.is_label_issue.tolist() == (found.label_quality < 0.5).tolist()
     assert (found.likely_class == y).mean() > (label == y).mean()
     half = np.arange(1500, 3000)
-    part = second_pass(features[half], reach[half], votes.take(half), by, weights)
+    part = second_pass(features[half], votes.take(half), by, weights)
     np.testing.assert_allclose(part.label_quality, found.label_quality[half], rtol=1e-12)
 
 

@@ -49,6 +49,7 @@ from pipeline.decision.quality import (
     Weights,
     chances,
     correction,
+    fit_first,
     fit_weights,
     hear_models,
     model_chances,
@@ -56,7 +57,7 @@ from pipeline.decision.quality import (
     smoothed_feature,
     vote_features,
 )
-from pipeline.decision.suspects import first_pass, fit_first, second_pass
+from pipeline.decision.suspects import first_pass, second_pass
 from pipeline.decision.suspects import smoothed_features as features_of
 from pipeline.decision.tempering import (
     MatrixDecision,
@@ -77,6 +78,8 @@ from pipeline.noise.transition import transition_matrix
 from storage.arrays.groups import Arrays, read_array, read_group
 from storage.runs.run import Run
 
+NEEDS = ("given_label", "neighbor", "neighbor_label", "distance")
+
 
 @dataclass(frozen=True)
 class VoteRule:
@@ -92,7 +95,8 @@ class VoteRule:
     def n_neighbors(self) -> int:
         if self.weighed is None:
             return self.k
-        n_sizes = len(self.weighed.weight) - bool(self.weighed.trees)
+        others = bool(self.weighed.trees) + (self.weighed.reach is not None)
+        n_sizes = len(self.weighed.weight) - others
         return max(self.k, SIZES[n_sizes - 1])
 
     def matrix(self, run: Run) -> Float64 | None:
@@ -100,13 +104,15 @@ class VoteRule:
         part = self.decision.part
         return None if part == 0 else read_array(run.group("transition"), "decision")
 
-    def decide(self, run: Run, near: Integers, features: Callable[[], Float32]) -> Decided:
-        """Predictions of new rows by labels (row, rank) of the nearest in the pool of a run, and by
-        the rows' features where models are heard."""
+    def decide(
+        self, run: Run, near: Integers, distance: Float32, features: Callable[[], Float32]
+    ) -> Decided:
+        """Predictions of new rows by labels and distances (row, rank) of the nearest in the pool of
+        a run, and by the rows' features where models are heard."""
         if self.weighed is None:
             return decide(near, self.n_classes, self.k, self.matrix(run))
         trees = heard(self.weighed.trees, run, model_chances, features, are_new=True)
-        return decide_weighed(near, read_correction(run), self.weighed, trees)
+        return decide_weighed(near, read_correction(run), self.weighed, trees, reach_of(distance))
 
 
 @dataclass(frozen=True)
@@ -181,7 +187,7 @@ def count_classes(job: Job, graph: PoolGraph, n_classes: int, grid: tuple[int, .
     """Losses for each k of a grid; a sample of rows; and which rows each block has as neighbors."""
     return over_graph(
         *(job, graph, "regression", partial(count, n_classes=n_classes, grid=grid)),
-        needs=("given_label", "neighbor", "neighbor_label"),
+        needs=NEEDS,
         asks=Asks(own=True),
         portion=None,
     )
@@ -193,6 +199,7 @@ def count(at: Around, n_classes: int, grid: tuple[int, ...]) -> Facts:
     losses = class_losses(neighbor_codes(at), given, n_classes, grid)
     drawn = at.drawn(FIT_ROWS)
     sample = {name: at.of_row[name][drawn] for name in ("given_label", "neighbor_label")}
+    sample["reach"] = reach_of(at.of_row["distance"][drawn])
     return Facts(drawn={"row": at.row[drawn], **sample}, left=losses.tolist())
 
 
@@ -206,8 +213,8 @@ def read_sample(
 ) -> tuple[Integers, Integers, ClassVotes]:
     """Labels of the sampled rows' neighbors (row, rank), their own, and their votes, beside what
     models say (row, class); rows ascending."""
-    near, own = sample["neighbor_label"], sample["given_label"]
-    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]), trees)
+    near, own, reach = sample["neighbor_label"], sample["given_label"], sample["reach"]
+    return near, own, class_votes(near, own, n_classes, vote_sizes(near.shape[1]), trees, reach)
 
 
 def estimate_classes(
@@ -240,18 +247,21 @@ def estimate_classes(
         assert fitted.interval is not None
         by = correction(assumed(fitted, counts, contradicted(votes)), counts)
         prior = counts / counts.sum() if fitted.prior is None else fitted.prior
-        first, says, forests, worth_it = fit_first(votes, by, machine), None, None, None
+        reach = None if graph.mates else votes.reach
+        first = fit_first(replace(votes, reach=reach), by, machine)
+        says, forests, worth_it = None, None, None
         if can_learn(pool.n_features) and not graph.mates.differ:  # models learn what mates share
             x = sampled(run, "partition", sample["row"])
-            first, says, forests = hear_models(first, near, own, by, x, machine)
+            first, says, forests = hear_models(first, near, own, by, x, machine, reach)
         if params.k is None:
             labeled = (own >= 0) & (own < n_classes)
             some, labels = near[labeled], own[labeled]
             trees = None if says is None else says[labeled]
+            far = sample["reach"][labeled]
             part = None if decision.part == 0 else softened(matrix, counts, decision.part)
             worth_it = worth(
                 decide(some, n_classes, k, part).predicted,
-                decide_weighed(some, by, first, trees).predicted,
+                decide_weighed(some, by, first, trees, far).predicted,
                 *(labels, matrix, errors),
             )
         transition = {
@@ -286,9 +296,6 @@ def read_correction(run: Run) -> Correction:
     return Correction(**read_group(run.store, "correction"))
 
 
-NEEDS = ("given_label", "neighbor", "neighbor_label")
-
-
 def find_class_issues(
     job: Job, graph: PoolGraph, counted: Sendings, estimates: ClassEstimates
 ) -> LabelIssues:
@@ -310,7 +317,7 @@ def find_class_issues(
     relayed = over_rows(job, graph, "relay", relay, of=[tops], requests=counted)
     smoothed = over_graph(
         *(job, graph, "smoothing", partial(smooth, n_classes=n_classes)),
-        needs=(*NEEDS, "distance"),
+        needs=NEEDS,
         known=relayed,
     )
     fit = partial(_fit, job, graph, n_classes, digest, counted, smoothed)
@@ -321,7 +328,7 @@ def find_class_issues(
     passed = over_graph(
         *(job, graph, "second-pass"),
         partial(judge, rule=estimates.rule, second=second),
-        needs=(*NEEDS, "distance"),
+        needs=NEEDS,
         known=relayed,
         gives={
             **dict.fromkeys(("predicted_label", "likely_label"), "i2"),
@@ -352,8 +359,9 @@ def chances_by_models(at: SourceRows, digest: str) -> Arrays:
 
 
 def votes_of(at: Around, n_classes: int) -> ClassVotes:
-    near, trees = neighbor_codes(at), by_models(at)
-    return class_votes(near, at.of_row["given_label"], n_classes, vote_sizes(near.shape[1]), trees)
+    near, trees, reach = neighbor_codes(at), by_models(at), reach_of(at.of_row["distance"])
+    sizes = vote_sizes(near.shape[1])
+    return class_votes(near, at.of_row["given_label"], n_classes, sizes, trees, reach)
 
 
 def by_models(at: Around) -> UInt8 | None:
@@ -377,14 +385,14 @@ def tops_around(at: Around) -> TopClasses:
 
 
 def smooth(at: Around, n_classes: int) -> Facts:
-    """The neighbors' average posterior of the sampled rows, and how far they are."""
+    """The neighbors' average posterior of the sampled rows."""
     drawn = at.drawn(FIT_ROWS)
     if not drawn.any():
         return Facts()
     some = at.take(drawn)
     code, distance = votes_of(some, n_classes).code, some.of_row["distance"]
     feature = smoothed_feature(code, tops_around(some), distance, n_classes)
-    return Facts(drawn={"row": some.row, "feature": feature, "reach": reach_of(distance)})
+    return Facts(drawn={"row": some.row, "feature": feature})
 
 
 def _fit(
@@ -401,11 +409,10 @@ def _fit(
     trees = heard(digest, run, model_chances, x)
     votes = read_sample(sample, n_classes, trees)[2]
     features = np.concatenate([vote_features(votes, by), around["feature"]], axis=2)
-    threads = Threads(job.machine().threads)
-    weights = fit_weights(features, votes, by, around["reach"], threads)
+    weights = fit_weights(features, votes, by, Threads(job.machine().threads), smoothed=True)
 
     def before() -> tuple[Float64, Int32]:
-        return chances(features, votes.code, weights, around["reach"]).chance, votes.code
+        return chances(features, votes.code, weights, votes.reach).chance, votes.code
 
     known = sample["row"], x, sample["given_label"], by.matrix, before
     written, places = find_wrong(run, graph, *known)
@@ -427,16 +434,15 @@ def judge(
 ) -> Arrays:
     """Qualities and predictions of some rows; ``wrong``: how often each group is."""
     votes, near = votes_of(at, rule.n_classes), neighbor_codes(at)
-    distance = at.of_row["distance"]
-    features = features_of(votes, by, tops_around(at), distance)
+    features = features_of(votes, by, tops_around(at), at.of_row["distance"])
     whose = None
     if wrong is not None:
         whose = Whose(at.known["group"][at.own], wrong, second.places)
-    suspects = second_pass(features, reach_of(distance), votes, by, second, whose)
+    suspects = second_pass(features, votes, by, second, whose)
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:
-        before = chances(features[:, :, :-1], votes.code, rule.weighed)
+        before = chances(features[:, :, :-1], votes.code, rule.weighed, votes.reach)
         predicted = likeliest(votes.code, before.chance)
     return {
         "predicted_label": predicted,

@@ -102,7 +102,7 @@ class ClassRule(ScoringRule):
 
     def columns(self, score: Score, lists: Neighbors) -> Scores:
         near = labels_of(lists.row, lists.label)
-        decided = self.rule.decide(score.model.run, near, score.features)
+        decided = self.rule.decide(score.model.run, near, lists.distance, score.features)
         best = np.argsort(-decided.chance, axis=1, kind="stable")[:, : min(KEPT, self.n_classes)]
         top = np.take_along_axis(decided.code, best, axis=1)
         chance = np.take_along_axis(decided.chance, best, axis=1)
