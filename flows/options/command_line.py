@@ -26,6 +26,7 @@ _FIRST = (
     *("json", "verbose", "quiet", "help"),
 )
 """The options that most people need, of all commands."""
+_FILE, _FOLDER = click.Path(), click.Path(file_okay=False)
 
 
 class OfModel(click.Command):
@@ -218,18 +219,8 @@ def _parameter(name: str, field: Any, wanted: bool) -> click.Parameter:
 
 def completed(word: str | None) -> Callable[..., "list[CompletionItem]"] | None:
     """What completes a value: files or folders of the shell, else what click has."""
-    kind = {"FILE": "file", "PEM": "file", "DIR": "dir"}.get(word or "")
-    if kind is None:
-        return None
-
-    def complete(
-        context: click.Context, param: click.Parameter, incomplete: str
-    ) -> "list[CompletionItem]":
-        from click.shell_completion import CompletionItem
-
-        return [CompletionItem(incomplete, type=kind)]
-
-    return complete
+    kind = {"FILE": _FILE, "PEM": _FILE, "DIR": _FOLDER}.get(word or "")
+    return None if kind is None else kind.shell_complete
 
 
 def quiet(help: str) -> Callable[[Any], Any]:
