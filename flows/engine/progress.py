@@ -22,7 +22,7 @@ from rich.table import Column
 from rich.text import Text
 
 from flows.engine.stdout import LOGGER
-from flows.engine.tasks import flow_run_context, task_run_context
+from flows.engine.tasks import flow_run_context
 from storage.errors import amount
 from storage.files.location import Location
 from storage.redaction import redacted
@@ -289,8 +289,7 @@ class Logged(Watcher):
                 self._logger.addHandler(logging.NullHandler())
 
     def _send(self, level: int, text: str, **fields: str) -> None:
-        inside = self.by_prefect and task_run_context() is not None
-        logger = _run_logger() if inside else self._logger
+        logger = _run_logger() if self.by_prefect and _in_task() else self._logger
         logger.log(level, "%s", text, extra=fields)
 
     def advance(self, step: Step, record: Record | None) -> None:
@@ -309,6 +308,12 @@ class Logged(Watcher):
 
     def say(self, message: str) -> None:
         self._send(logging.INFO, message, event="message")
+
+
+def _in_task() -> bool:
+    from prefect.context import TaskRunContext
+
+    return TaskRunContext.get() is not None
 
 
 def _run_logger() -> Logger:

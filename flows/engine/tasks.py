@@ -15,7 +15,7 @@ from flows.options.extras import needs
 from storage.errors import InputError, reason_of
 
 if TYPE_CHECKING:
-    from prefect.context import FlowRunContext, TaskRunContext
+    from prefect.context import FlowRunContext
 
 T = TypeVar("T")
 
@@ -47,15 +47,6 @@ def flow_run_context() -> FlowRunContext | None:
     from prefect.context import FlowRunContext
 
     return FlowRunContext.get()
-
-
-def task_run_context() -> TaskRunContext | None:
-    """The task run under way, if any."""
-    if "prefect.context" not in sys.modules:
-        return None
-    from prefect.context import TaskRunContext
-
-    return TaskRunContext.get()
 
 
 def server_configured() -> bool:
