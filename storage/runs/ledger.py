@@ -168,6 +168,10 @@ class Ledger:
     def forget(self, step: str, part: str) -> None:
         self.location.remove(self._key(step, part))
 
+    def forget_all(self, step: str) -> None:
+        for part in self.records(step):
+            self.forget(step, part)
+
     def discard(self, record: Record) -> None:
         """Forget a part and remove those of its files that are damaged."""
         for key, digest in record.files.items():

@@ -138,8 +138,7 @@ class Blocks:
         """Remove what the attempt made, so that the next one's graph takes its place; the note says
         why."""
         for step in map(self.name, (PARTITION, ROUTE, BLOCKS, NEIGHBORS, GRAPH, AUDIT)):
-            for part in run.ledger.records(step):
-                run.ledger.forget(step, part)
+            run.ledger.forget_all(step)
         for path in ("partition", "blocks", "graph"):
             run.location.remove(run.key(path))
         for exchange in (ROUTE, "lists"):

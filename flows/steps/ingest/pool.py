@@ -286,7 +286,7 @@ def ingest(
         rows = pool_chunk_rows(len(source.feature_names))
         total = None if source.n_rows is None else -(-source.n_rows // rows)
         if damaged is None:  # all chunks are of one pass, in which the source does not change
-            _forget(run, step)
+            run.ledger.forget_all(step)
         with (
             unchanged(run.config()["source"], source),
             job.reporter.step("ingest", total, "chunks") as tick,
@@ -311,11 +311,6 @@ def ingest(
     with Deadline(f"ingest-{path}", job.step_timeout).interrupting("chunks"):
         _repair(job, path, ingested, _Reading(source, seed, labels, classes=classes))
     return ingested
-
-
-def _forget(run: Run, step: str) -> None:
-    for chunk in run.ledger.records(step):
-        run.ledger.forget(step, chunk)
 
 
 class _Read(NamedTuple):
@@ -363,7 +358,7 @@ def _read_apart(job: Job, source: Source, path: str, seed: int, tick: Any) -> _R
             return reading
     except InputError:
         pass
-    _forget(job.run, step)
+    job.run.ledger.forget_all(step)
     return None
 
 
