@@ -55,7 +55,6 @@ class Desk:
     """Whether a reviewer may say that they do not know."""
     waiting: bool = False
     """Whether more questions will come when these are answered."""
-    _place: dict[int, int] = field(default_factory=dict)
     _reserved: dict[int, tuple[str, float]] = field(default_factory=dict)
     _times: deque[float] = field(default_factory=lambda: deque(maxlen=30))
     _lock: threading.RLock = field(default_factory=threading.RLock)

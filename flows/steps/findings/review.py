@@ -17,6 +17,7 @@ from flows.steps.labels.classes import labels_of
 from flows.steps.labels.verdicts import LabelVerdicts
 from pipeline.arrays import Floating, Int64
 from pipeline.decision import review
+from pipeline.knn.places import places
 from storage.arrays.groups import read_array
 from storage.runs.run import Run
 
@@ -112,7 +113,7 @@ def _write(
     at = once[np.searchsorted(every["row"][once], row)]
     columns = {key: column[at] for key, column in every.items()}
     lists = lists_of(trained, graph.n_blocks, k, row)
-    draws = {"suspect_draw": _places(suspects, row), "row_draw": _places(rows, row)}
+    draws = {"suspect_draw": places(suspects, row), "row_draw": places(rows, row)}
     pair = columns["given_label"].astype(np.int64) * n_classes + columns["likely_label"]
     random = (draws["suspect_draw"] >= 0) | (draws["row_draw"] >= 0)
     pair[random | ~columns["is_label_issue"]] = -1  # looked at one by one
@@ -121,9 +122,3 @@ def _write(
     columns["row"] = source_rows(trained, columns["row"])
     lists["neighbor"] = source_rows(trained, lists["neighbor"])
     return Output(run.write("review", "review", {**columns, **draws, "group": group, **lists}))
-
-
-def _places(drawn: Int64, row: Int64) -> Int64:
-    """(row,) place of each row in a draw, -1 where it is not in it."""
-    place = {one: at for at, one in enumerate(drawn.tolist())}
-    return np.array([place.get(one, -1) for one in row.tolist()], np.int64)
