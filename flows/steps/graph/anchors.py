@@ -18,8 +18,7 @@ from flows.engine.collectives.graph import PoolGraph
 from flows.engine.collectives.sent import Inbox, incoming
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_rows
-from flows.steps.graph.lookup import as_given, pick
-from flows.steps.graph.together import groups_of_rows
+from flows.steps.graph.lookup import as_given, pick, source_rows
 from pipeline.arrays import Float32, Int64
 from pipeline.blocks.cost import Pairs, pair_index
 from pipeline.blocks.scaling import Scaling
@@ -107,7 +106,7 @@ def anchor_lists(run: Run, graph: PoolGraph) -> dict[str, Any]:
         "n_rows": groups or graph.pool.n_rows,
         "x": sampled(run, "anchors", neighbor[:, 0]),
         "distance": read_array(anchors, "distance"),
-        "group": groups_of_rows(run, neighbor) if groups else None,
+        "group": source_rows(run, neighbor, "together") if groups else None,
     }
 
 
@@ -245,7 +244,7 @@ def find_mates(job: Job, pool: Pool, k: int, n_groups: int) -> Mates:
         neighbor, distance, label = (read_array(anchors, name) for name in LISTED)
         lists = neighbor, label, distance, pool.n_rows, int(label.max()) + 1
         if n_groups:
-            group = groups_of_rows(run, neighbor)
+            group = source_rows(run, neighbor, "together")
             mates = Mates(groups=n_groups, most=most_mates(of_one_value(group[:, 0], group[:, 1:])))
         else:
             mates = mates_in(*lists, threads)

@@ -30,12 +30,12 @@ def ids_of(run: Run, rows: Int64) -> list[str | None]:
     return [str(own) for own in pick(run, "pool", "id", rows)]
 
 
-def source_rows(run: Run, rows: Int64) -> Int64:
+def source_rows(run: Run, rows: Int64, column: str = "row") -> Int64:
     """The rows of the source that rows of a pool are, of any shape; negative ones stay. They differ
-    where rows of the source were left out."""
+    where rows of the source were left out. Or what another `column` of the pool has of them."""
     distinct, back = np.unique(rows, return_inverse=True)
     there = distinct >= 0
-    distinct[there] = pick(run, "pool", "row", distinct[there])
+    distinct[there] = pick(run, "pool", column, distinct[there])
     return distinct[back].reshape(rows.shape)
 
 

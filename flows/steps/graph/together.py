@@ -9,8 +9,6 @@ from flows.engine.collectives.rows import SourceRows, over_rows
 from flows.engine.collectives.sent import Inbox, Replies
 from flows.engine.job import Job, Output
 from flows.engine.parts import Part, by_block
-from flows.steps.graph.lookup import pick
-from pipeline.arrays import Int64
 from pipeline.noise.copies import FEWEST, of_one_value
 from storage.arrays.groups import Arrays, read_array
 from storage.errors import InputError, amount, shown
@@ -20,12 +18,6 @@ from storage.runs.run import Run
 MOST_COUNTED = 1 << 20
 """Groups that are counted one by one; more are estimated to a thousandth by the least of their
 hashes."""
-
-
-def groups_of_rows(run: Run, rows: Int64) -> Int64:
-    """Numbers of the groups of rows of a pool, of any shape; -1 of rows that are alone."""
-    distinct, back = np.unique(rows, return_inverse=True)
-    return np.asarray(pick(run, "pool", "together", distinct)[back].reshape(rows.shape))
 
 
 def count_groups(pool: Pool, column: str) -> int:
