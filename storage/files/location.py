@@ -101,12 +101,15 @@ class RunStore(StrictStore):
     Overwriting an array or a group writes over its files and deletes none: they may be committed.
     """
 
-    def __init__(self, store: Store, root: str) -> None:
+    def __init__(
+        self, store: Store, root: str, recorded: Mapping[str, Digest] | None = None
+    ) -> None:
+        """recorded : of a finished run, the digest of each chunk by its key"""
         super().__init__(store)
-        self._root = root
+        self._root, self._recorded = root, recorded or {}
 
     def _with_store(self, store: Store) -> Self:
-        return type(self)(store, self._root)
+        return type(self)(store, self._root, self._recorded)
 
     async def get(
         self, key: str, prototype: BufferPrototype, byte_range: ByteRequest | None = None
@@ -119,8 +122,10 @@ class RunStore(StrictStore):
 
     def _check(self, key: str, chunk: bytes) -> None:
         """Raise where a chunk is not as its checksum says, which its last four bytes are: so the
-        error names the file, whoever reads it."""
-        if google_crc32c.value(chunk[:-4]).to_bytes(4, "little") != chunk[-4:]:
+        error names the file, whoever reads it. One that changed places with another is whole by
+        that, and not as recorded."""
+        whole = google_crc32c.value(chunk[:-4]).to_bytes(4, "little") == chunk[-4:]
+        if not whole or (key in self._recorded and self._recorded[key] != digest_of([chunk])):
             raise StorageError(f"{self._root}/{key} is damaged; run train again to repair")
 
     async def set(self, key: str, value: Buffer) -> None:
@@ -133,27 +138,6 @@ class RunStore(StrictStore):
 
     async def delete_dir(self, prefix: str) -> None:
         """Nothing: see the class."""
-
-
-class RecordedStore(RunStore):
-    """The store of a finished run, each chunk compared with its record when it is read.
-
-    A chunk that changed places with another is whole by its own checksum.
-    """
-
-    def __init__(self, store: Store, root: str, recorded: Mapping[str, Digest]) -> None:
-        super().__init__(store, root)
-        self._recorded = recorded
-        """Key of each chunk → its digest."""
-
-    def _with_store(self, store: Store) -> Self:
-        return type(self)(store, self._root, self._recorded)
-
-    def _check(self, key: str, chunk: bytes) -> None:
-        digest = digest_of([chunk])
-        if self._recorded.get(key, digest) != digest:
-            raise StorageError(f"{self._root}/{key} is damaged; run train again to repair")
-        super()._check(key, chunk)
 
 
 OBJECT_STORES = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss"})

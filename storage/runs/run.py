@@ -22,7 +22,7 @@ import zarr
 from storage.arrays.groups import undamaged, write_group
 from storage.errors import BusyError, InputError, StorageError
 from storage.files.durable import digest_of, parsed, seal, unseal
-from storage.files.location import Location, RecordedStore, RunStore
+from storage.files.location import Location, RunStore
 from storage.runs.lease import Fence, has_owner
 from storage.runs.ledger import Ledger, Record, digest
 from storage.version import FORMAT_VERSION, VERSION
@@ -96,7 +96,7 @@ class Run:
         """Store of what only the next step reads."""
         return self.location.zarr_store("scratch.zarr")
 
-    def recorded_store(self) -> RecordedStore:
+    def recorded_store(self) -> RunStore:
         """The store of the results, to read; each chunk is compared with its record."""
         root = "results.zarr/"
         recorded = {
@@ -106,7 +106,7 @@ class Run:
             if key.startswith(root)
         }
         plain = self.location.zarr_store("results.zarr", read_only=True)
-        return RecordedStore(plain, self.location.path("results.zarr"), recorded)
+        return RunStore(plain, self.location.path("results.zarr"), recorded)
 
     def group(self, path: str) -> zarr.Group:
         """A group of `results.zarr`, to read."""
