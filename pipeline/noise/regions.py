@@ -16,7 +16,8 @@ overlap may explain; the sides disagree if what is left exceeds chance.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -45,31 +46,20 @@ SURELY = 0.5
 """Chance of the class from which a row counts towards its regions."""
 
 
-@dataclass(frozen=True)
-class Region:
+class RegionRates(TypedDict):
     """One region of a class."""
 
-    bounds: tuple[Bound, ...]
-    """The splits that make the region, the most telling first."""
+    bounds: list[list[int | float | None]]
+    """(feature, low, high) of the splits that make the region, the most telling first; an open end
+    is None."""
     rows: int
     """Rows it was read on."""
     rate: float
     """Share of held-out labels that differ from the class."""
     mixed: float
     """Mean chance that a row of the region is of another class after all."""
-    interval: tuple[float, float]
-    """95 % interval: from the rate less what overlap may explain, to the rate."""
-
-
-class RegionRates(TypedDict):
-    """A region as a report holds it."""
-
-    bounds: list[list[int | float | None]]
-    """(feature, low, high) of each bound; an open end is None."""
-    rows: int
-    rate: float
-    mixed: float
     interval: list[float]
+    """95 % interval: from the rate less what overlap may explain, to the rate."""
 
 
 class Regions(TypedDict):
@@ -84,7 +74,7 @@ class Regions(TypedDict):
 class RegionTest:
     """What the regions of one class say."""
 
-    regions: tuple[Region, ...]
+    regions: list[RegionRates]
     """Lowest rate first."""
     disagree: bool
     """Whether the regions differ beyond chance and overlap."""
@@ -103,16 +93,12 @@ class RegionTest:
     @property
     def span(self) -> tuple[float, float]:
         """Lowest and highest rate over the regions, with their intervals."""
-        lows, highs = zip(*(r.interval for r in self.regions), strict=True)
+        lows, highs = zip(*(region["interval"] for region in self.regions), strict=True)
         return min(lows), max(highs)
 
     def to_json(self) -> Regions:
         """JSON values for a report."""
-        regions: list[Any] = [
-            {**asdict(r), "bounds": [list(b) for b in r.bounds], "interval": list(r.interval)}
-            for r in self.regions
-        ]
-        return {"regions": regions, "disagree": self.disagree, "z": self.z}
+        return {"regions": self.regions, "disagree": self.disagree, "z": self.z}
 
 
 def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> NoiseRates:
@@ -128,10 +114,10 @@ def at_most_weak(rates: NoiseRates, tests: tuple[RegionTest | None, ...]) -> Noi
             continue
         low, high = getattr(weakened, f"p{side}_interval")
         span = (min(low, test.span[0]), max(high, test.span[1]))
-        first, last = test.regions[0], test.regions[-1]
+        first, last = test.regions[0]["rate"], test.regions[-1]["rate"]
         reason = (
-            f"Mistakes depend on the features: in one region of class {side} {first.rate:.0%} of "
-            f"the given labels are another class, in a second one {last.rate:.0%}; "
+            f"Mistakes depend on the features: in one region of class {side} {first:.0%} of "
+            f"the given labels are another class, in a second one {last:.0%}; "
             f"no one p{side} holds everywhere"
         )
         support = "weak" if weakened.support == "supported" else weakened.support
@@ -171,8 +157,8 @@ def region_test(
     if not tested:
         return None
     z = sum(half.difference for half in tested) / float(np.sqrt(sum(h.variance for h in tested)))
-    regions = sorted(tested[0].regions, key=lambda region: region.rate)
-    return RegionTest(tuple(regions), z > ALARM, z)
+    regions = sorted(tested[0].regions, key=lambda region: region["rate"])
+    return RegionTest(regions, z > ALARM, z)
 
 
 class _Class(NamedTuple):
@@ -190,7 +176,7 @@ class _Class(NamedTuple):
         smooth = (rate * total + 1.0) / (total + 2.0)
         return rate, float(np.sqrt(smooth * (1.0 - smooth) / total))
 
-    def region(self, rows: Places, bounds: Any = ()) -> tuple[Region, float]:
+    def region(self, rows: Places, bounds: Sequence[Bound] = ()) -> tuple[RegionRates, float]:
         """The region that some anchors are in, and the standard error of its rate."""
         order = rows[np.argsort(-self.chance[rows], kind="stable")]
         middle = len(order) // 2
@@ -200,8 +186,13 @@ class _Class(NamedTuple):
         granted = GRANTED * slope if slope > float(np.hypot(pure_error, mixed_error)) else 0.0
         other = float(1.0 - self.chance[rows].mean())
         low = max(0.0, rate - granted - MIXED * other - 1.96 * error)
-        interval = (low, min(1.0, rate + 1.96 * error))
-        return Region(bounds, len(rows), rate, other, interval), error
+        return {
+            "bounds": [list(bound) for bound in bounds],
+            "rows": len(rows),
+            "rate": rate,
+            "mixed": other,
+            "interval": [low, min(1.0, rate + 1.96 * error)],
+        }, error
 
     def slope(self, sides: list[Places]) -> float:
         """By how much wrong labels grow with the chance of other classes, within the sides: about 1
@@ -228,7 +219,7 @@ class _Class(NamedTuple):
 class _Half(NamedTuple):
     """Regions that one half of the rows makes, read on the other."""
 
-    regions: list[Region]
+    regions: list[RegionRates]
     difference: float
     """Of the rates at the two sides of the first cut, less what overlap may explain."""
     variance: float
@@ -249,7 +240,8 @@ def _half(of: _Class, grow: Places, read: Places, fewest: int) -> _Half | None:
         return None
     (low, low_error), (high, high_error) = map(of.region, sides)
     granted = float(np.clip(of.slope(sides), MIXED, 1.0))
-    difference = high.rate - low.rate - granted * max(0.0, high.mixed - low.mixed)
+    granted *= max(0.0, high["mixed"] - low["mixed"])
+    difference = high["rate"] - low["rate"] - granted
     return _Half(regions, difference, high_error**2 + low_error**2)
 
 

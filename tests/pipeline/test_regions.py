@@ -45,13 +45,13 @@ def test_the_telling_feature_is_named() -> None:
     assert test is not None
     assert test.disagree
     for region in (test.regions[0], test.regions[-1]):
-        feature, low, high = region.bounds[0]
+        feature, low, high = region["bounds"][0]
         assert feature == 2
         assert (-np.inf if low is None else low) < (np.inf if high is None else high)
-    assert test.regions[0].bounds[0][2] < 6 < 12
+    assert test.regions[0]["bounds"][0][2] < 6 < 12
     low, high = test.span
     assert low < 0.1 < 0.3 < high
-    rows = sum(region.rows for region in test.regions)
+    rows = sum(region["rows"] for region in test.regions)
     assert 1900 <= rows <= 2000
     assert json.loads(json.dumps(test.to_json(), allow_nan=False)) == test.to_json()
 
@@ -62,11 +62,11 @@ def test_bounds_hold_the_rows_counted() -> None:
     assert isinstance(test, RegionTest)
     for region in test.regions:
         inside = np.arange(3000) % 2 == 1
-        for feature, low, high in region.bounds:
+        for feature, low, high in region["bounds"]:
             inside &= low is None or x[:, feature] > low
             inside &= high is None or x[:, feature] <= high
-        assert inside.sum() == region.rows
-        assert wrong[inside].mean() == pytest.approx(region.rate)
+        assert inside.sum() == region["rows"]
+        assert wrong[inside].mean() == pytest.approx(region["rate"])
 
 
 def test_few_rows_are_not_tested() -> None:
