@@ -9,12 +9,12 @@ import numpy as np
 from numba import njit
 
 from pipeline.arrays import Float32, Float64, Int64, Integers
+from pipeline.diagnostics.neighborhood import mean_distance
 from pipeline.knn.exact import nearest
 from pipeline.methods.partial_features import (
     Preprocessing,
     density_scaled,
     least_reach,
-    reach,
     smoothed,
     unit_rows,
 )
@@ -95,9 +95,9 @@ def preprocess(train: Float32, test: Float32, how: Preprocessing) -> tuple[Float
     own = smoothed(own, own, *near, how.alpha)
     query = unit_rows(test, center)
     query = smoothed(query, own, *nearest(query, own, how.n_smooth), how.alpha)
-    mean = reach(nearest(own, own, how.n_density, exclude=others)[1])
+    mean = mean_distance(nearest(own, own, how.n_density, exclude=others)[1])
     least = least_reach(mean)
-    away = reach(nearest(query, own, how.n_density)[1])
+    away = mean_distance(nearest(query, own, how.n_density)[1])
     return density_scaled(own, mean, least), density_scaled(query, away, least)
 
 

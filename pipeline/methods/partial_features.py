@@ -66,14 +66,6 @@ def smoothed(
     return _unit((1.0 - alpha) * x + alpha * mean)
 
 
-def reach(distance: Float32) -> Float64:
-    """(row,) float64 mean distance of each row's neighbors (row, k), infinite ones left aside."""
-    there = np.isfinite(distance)
-    total: Float64 = np.where(there, distance, 0).sum(axis=1, dtype=np.float64)
-    mean: Float64 = total / np.maximum(there.sum(axis=1), 1)
-    return mean
-
-
 def least_reach(mean: Float64) -> float:
     """What rows among copies of themselves are divided by: the least positive mean distance, 1 at
     most; of several parts of the rows the least counts."""
@@ -81,7 +73,7 @@ def least_reach(mean: Float64) -> float:
 
 
 def density_scaled(x: Float32, mean: Float64, copies: float) -> Float32:
-    """(row, feature) float32 rows divided by their mean distance (row,), `reach` (equation 14).
+    """(row, feature) float32 rows divided by their mean distance (row,) to neighbors (equation 14).
 
     Rows among copies of themselves, whose mean is 0, are divided by ``copies``, `least_reach` of
     the training rows.

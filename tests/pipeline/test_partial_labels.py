@@ -13,12 +13,12 @@ from numpy.typing import NDArray
 
 from benchmarks.study.beside import most_voted, predict_aknn, preprocess
 from benchmarks.study.pools import bags
+from pipeline.diagnostics.neighborhood import mean_distance
 from pipeline.methods.partial_features import (
     PIPELINES,
     Preprocessing,
     density_scaled,
     least_reach,
-    reach,
     smoothed,
 )
 from pipeline.methods.partial_labels import (
@@ -281,7 +281,7 @@ def test_lists_that_end_count_as_shorter_ones(seed: int, length: int, spare: int
     beyond = np.pad(away, ((0, 0), (0, spare)), constant_values=np.inf)
     short = smoothed(train[:8], train, near, away, 0.25)
     assert np.allclose(smoothed(train[:8], train, ended, beyond, 0.25), short, rtol=1e-6)
-    assert np.allclose(reach(beyond), reach(away))
+    assert np.allclose(mean_distance(beyond), mean_distance(away))
 
 
 def test_rows_among_copies_take_the_least_reach() -> None:

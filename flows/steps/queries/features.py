@@ -20,7 +20,8 @@ from flows.steps.sets.features import derive, neighbors_features, towards
 from flows.steps.sets.stages import AVERAGED, GIVEN, StageFeatures, UnitRows
 from pipeline.arrays import Float32
 from pipeline.blocks.scaling import Scaling
-from pipeline.methods.partial_features import Preprocessing, density_scaled, reach
+from pipeline.diagnostics.neighborhood import mean_distance
+from pipeline.methods.partial_features import Preprocessing, density_scaled
 from storage.runs.pool import Pool
 from storage.sources.base import Source
 
@@ -40,7 +41,8 @@ def averaged(at: SourceRows, unit: UnitRows, how: Preprocessing) -> Float32:
 def thinned(at: SourceRows, among: Pool, copies: float) -> Float32:
     """Averaged queries, `among`, divided by the mean distance to their neighbors, whose lists are
     `more`."""
-    return density_scaled(among.read("x", at.rows), reach(at.more.of(at.rows).distance), copies)
+    mean = mean_distance(at.more.of(at.rows).distance)
+    return density_scaled(among.read("x", at.rows), mean, copies)
 
 
 def read_queries(

@@ -37,15 +37,10 @@ from flows.steps.sets.stages import (
 )
 from pipeline.arrays import Float32, Int32
 from pipeline.blocks.scaling import Scaling
+from pipeline.diagnostics.neighborhood import mean_distance
 from pipeline.graph.build import NeighborParams
 from pipeline.graph.resources import choose_builder
-from pipeline.methods.partial_features import (
-    PIPELINES,
-    density_scaled,
-    least_reach,
-    reach,
-    smoothed,
-)
+from pipeline.methods.partial_features import PIPELINES, density_scaled, least_reach, smoothed
 from storage.arrays.groups import Arrays, read_array
 from storage.arrays.schema import GROUPS
 from storage.errors import InputError
@@ -122,7 +117,7 @@ def find_reaches(job: Job, graph: PoolGraph) -> tuple[Sendings, float]:
 
 def reached(at: Around) -> Facts:
     """The mean distances of the rows of a block; leaves the least positive one."""
-    mean = reach(at.of_row["distance"])
+    mean = mean_distance(at.of_row["distance"])
     return Facts({"mean": mean}, left=least_reach(mean))
 
 
