@@ -18,9 +18,10 @@ from benchmarks.study import data, metric_study
 from benchmarks.study.beside import consensus_of
 from benchmarks.study.results import Results
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import nearness
 from pipeline.noise.annotator_matrices import Agreement, is_shared
 from pipeline.noise.annotator_verdicts import verdicts_on
-from pipeline.noise.annotators import NEAR, RowLabels, distance_weights
+from pipeline.noise.annotators import NEAR, RowLabels
 from pipeline.noise.transition import transition_matrix
 
 Floats = NDArray[np.float64]
@@ -195,7 +196,7 @@ def case(
     start = np.searchsorted(votes.row, np.arange(n + 1))
     labels = RowLabels(start, votes.annotator.astype(np.int32), votes.label.astype(np.int32))
     shares = np.bincount(most, minlength=c) / n
-    weight = distance_weights(distance)
+    weight = nearness(distance[:, :NEAR])
     judged, sums, skills = consensus_of(
         neighbor[:, :NEAR], weight, labels, n_annotators, given.matrix, shares
     )

@@ -18,8 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pipeline.arrays import Float64, Floating, Int32, Int64
-from pipeline.knn.lists import nearness
+from pipeline.arrays import Float64, Int32, Int64
 from pipeline.noise.annotator_kernels import LEAST, expect_rows
 
 NEAR = 50
@@ -92,11 +91,6 @@ class Judged:
     """(row,) annotations that are the consensus."""
 
 
-def distance_weights(distance: Floating) -> Float64:
-    """(row, rank) weights of neighbors, nearest first; 0 where the distance is infinite."""
-    return nearness(distance[:, :NEAR])
-
-
 def expect(
     own: Int64, near: Int64, weight: Float64, labels: RowLabels, skills: Skills
 ) -> tuple[Judged, Expected]:
@@ -104,7 +98,7 @@ def expect(
 
     own : (row,) their places in ``labels``
     near : (row, rank) their neighbors' places; those of weight 0 are not read
-    weight : (row, rank) from ``distance_weights``
+    weight : (row, rank) ``nearness`` of at most ``NEAR`` neighbors
     """
     n, (n_annotators, c, _) = len(own), skills.matrix.shape
     sums = Expected.none(n_annotators, c)

@@ -14,6 +14,7 @@ from strategies import generators
 
 from benchmarks.study.beside import consensus_of
 from pipeline.knn.exact import nearest
+from pipeline.knn.lists import nearness
 from pipeline.noise.annotator_kernels import (
     ALPHA,
     CANDIDATES,
@@ -35,10 +36,10 @@ from pipeline.noise.annotator_verdicts import verdicts_on
 from pipeline.noise.annotators import (
     CERTAIN,
     EDGES,
+    NEAR,
     Expected,
     RowLabels,
     Skills,
-    distance_weights,
     expect,
 )
 
@@ -200,7 +201,7 @@ def simulated(
         [(int(j), int(rng.choice(c, p=matrix[j, true[i]]))) for j in some]
         for i, some in enumerate(who)
     ]
-    return Pool(true, neighbor, distance_weights(distance), ragged(rows), matrix)
+    return Pool(true, neighbor, nearness(distance[:, :NEAR]), ragged(rows), matrix)
 
 
 def consensus(pool: Pool, given: np.ndarray | None = None) -> tuple:

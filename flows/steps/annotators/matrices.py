@@ -19,6 +19,7 @@ from flows.steps.graph.lookup import certain
 from flows.steps.ingest.pool import annotations_of
 from flows.steps.labels.groups import Estimated
 from pipeline.arrays import Float64, Int32, Int64, added, plus
+from pipeline.knn.lists import nearness
 from pipeline.noise.annotator_matrices import (
     MOST_CELLS,
     ROUNDS,
@@ -32,15 +33,7 @@ from pipeline.noise.annotator_matrices import (
 )
 from pipeline.noise.annotator_pairs import alike, pair_counts
 from pipeline.noise.annotator_verdicts import Annotators, LookAt, verdicts_on
-from pipeline.noise.annotators import (
-    CERTAIN,
-    NEAR,
-    Expected,
-    RowLabels,
-    Skills,
-    distance_weights,
-    expect,
-)
+from pipeline.noise.annotators import CERTAIN, NEAR, Expected, RowLabels, Skills, expect
 from storage.arrays.groups import Arrays, read_group
 from storage.errors import InputError
 from storage.runs.pool import pool_chunk_rows
@@ -251,7 +244,7 @@ def expected(at: Around, skills: Skills) -> Facts:
     sums, pieces = Expected.none(*skills.matrix.shape[:2]), []
     for start in range(0, len(at.row), PORTION):
         rows = slice(start, start + PORTION)
-        weights = distance_weights(distance[rows])
+        weights = nearness(distance[rows])
         piece, more = expect(own[rows], near[rows], weights, labels, skills)
         sums = plus(sums, more)
         pieces.append(vars(piece))
