@@ -91,10 +91,14 @@ def case(x: NDArray[np.float32], y: Int, kind: str, n: int, draw: int) -> dict[s
         return None
     model = RobustKNeighborsClassifier(random_state=draw).fit(x[learn], given)
     rows, k = model._rows(x[test]), model.n_neighbors_
-    near = model._label[nearest_rows(rows, model._x, model._longest)[0]]
+    index, far = nearest_rows(rows, model._x, model._longest)
+    near = model._label[index]
     share = np.stack([(near[:, :k] == label).mean(axis=1) for label in range(c)], axis=1)
     trees = model._trees(x[test])
-    chance = {"one k": model._vote(near, False), "weighed": model._vote(near, True, trees)}
+    chance = {
+        way: model._vote(near, far, several, trees if several else None)
+        for way, several in (("one k", False), ("weighed", True))
+    }
     by = {"plain": share.argmax(axis=1), **{way: of[1] for way, of in chance.items()}}
     worth, truth = model.weighed_vote_, y[test]
     taken = "weighed" if worth is not None and worth.taken else "one k"

@@ -80,8 +80,8 @@ class Tried:
 
 
 @dataclass(frozen=True)
-class Judged:
-    """Rows of a sample under a metric."""
+class Trial:
+    """A metric tried on rows of a sample."""
 
     index: Int64
     """(judged, rank) the nearest others of its first rows."""
@@ -243,7 +243,7 @@ def _learned(
     k: tuple[int, ...],
     seed: int,
     threads: Threads,
-) -> tuple[Float64, Judged, Float64]:
+) -> tuple[Float64, Trial, Float64]:
     """Shares (fold, feature) of which each fold's weights are made, rows judged with them, and
     relevance (feature,) beyond that for shuffled labels.
 
@@ -253,7 +253,7 @@ def _learned(
     n_judged = min(len(x), JUDGED_ROWS)
     parts = list(folds(len(x), n_judged))
 
-    def judged(shares: Float64) -> tuple[Float64, Judged]:
+    def judged(shares: Float64) -> tuple[Float64, Trial]:
         weighted = (
             (rows, weights(statistics, share).apply(x))
             for (rows, _), share in zip(parts, shares, strict=True)
@@ -410,7 +410,7 @@ def judge(
     n_judged: int,
     sizes: tuple[int, ...],
     threads: Threads = ALONE,
-) -> Judged:
+) -> Trial:
     """The first rows under a metric.
 
     parts : places of rows to judge, and features of all rows as the metric has them for these; read
@@ -422,7 +422,7 @@ def judge(
         index[judged], distance[judged] = nearest(
             x[judged], x, sizes[-1], exclude=judged, threads=threads
         )
-    return Judged(index, distance, label_losses(index, y, sizes))
+    return Trial(index, distance, label_losses(index, y, sizes))
 
 
 def label_losses(index: Int64, y: Integers, sizes: tuple[int, ...]) -> Float64:
@@ -434,7 +434,7 @@ def label_losses(index: Int64, y: Integers, sizes: tuple[int, ...]) -> Float64:
     return np.asarray(-np.log((votes + prior[:, None]) / (k + 1.0)))
 
 
-def reached_losses(by: Judged, y: Integers, k: int) -> Float64:
+def reached_losses(by: Trial, y: Integers, k: int) -> Float64:
     """(judged,) log loss of each row's label by a softmax of the logarithms of label shares among
     its k nearest others and of how far these are: nearest to all rows are often those of the class
     that lies closest together, which shares of labels alone take for the others', too.
@@ -476,7 +476,7 @@ def simplest(tried: list[Tried], z: float = 1.0) -> Tried:
     return next(one for one in tried if one.behind <= z * one.standard_error)
 
 
-def compared(judged: dict[str, Judged], k: tuple[int, ...]) -> list[Tried]:
+def compared(judged: dict[str, Trial], k: tuple[int, ...]) -> list[Tried]:
     """Metrics by what they say of the same rows, in the order given."""
     at = {name: int(by.loss.mean(axis=0).argmin()) for name, by in judged.items()}
     each = {name: judged[name].loss[:, place] for name, place in at.items()}

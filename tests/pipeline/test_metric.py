@@ -43,8 +43,8 @@ from pipeline.blocks.metric import (
     LEARNING_ROWS,
     NARROW,
     SIZES,
-    Judged,
     Modeled,
+    Trial,
     Tried,
     choose_metric,
     compared,
@@ -275,7 +275,7 @@ def test_metrics_are_compared_row_by_row() -> None:
     more = np.tile([[0.5], [-0.4]], (200, 1))
     rows, far = np.zeros((400, 5), np.int64), np.zeros((400, 5), np.float32)
     judged = {
-        name: Judged(rows, far, loss)
+        name: Trial(rows, far, loss)
         for name, loss in {"as-scaled": best + more, "weighted": best}.items()
     }
     near, least = compared(judged, (5,))
