@@ -20,9 +20,9 @@ from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of
 from flows.orchestration.run_folders import to_make
 from flows.orchestration.session import check_same, describe, job_of
+from flows.report.review import WANTED
 from flows.review import open_answers, take
 from flows.review.purchases import (
-    WANTED,
     Oracle,
     Purchases,
     Waiting,
@@ -128,6 +128,8 @@ def _acquire(
             answer = desk.buy(x, neighbor, left, params)
     except Waiting as wanted:
         waiting = len(wanted.rows)
+    else:
+        desk.wait_for([])
     known = desk.known()
     if answer is None and known:
         row, code = zip(*sorted(known.items()), strict=True)

@@ -16,6 +16,9 @@ from storage.runs.run import Run
 FOLDER = "review"
 LOG = f"{FOLDER}/answers.jsonl"
 """Where answers are kept, below a run."""
+WANTED = "wanted.csv"
+BATCH = f"{FOLDER}/batch.json"
+"""The rows whose labels were asked for last; none when all are there."""
 
 
 class Share(Frozen):

@@ -2,8 +2,9 @@
 
 from dataclasses import dataclass
 
+from flows.report.review import BATCH, WANTED
 from flows.steps.sets.stages import check_stages, stages
-from storage.errors import StorageError
+from storage.errors import StorageError, amount
 from storage.runs.run import Run, lasting
 from storage.version import FORMAT_VERSION, OLDEST_READ
 
@@ -30,6 +31,8 @@ class RunState:
     """Whether the report, or what was bought, is there and nothing is missing or damaged."""
     damage: str | None
     """What is damaged and the remedy in one line; None for a run that is whole or under way."""
+    n_wanted: int
+    """Labels that were asked for last, where not all are given."""
     steps: dict[str, StepState]
     version: str
     """Of the knnoise that began it."""
@@ -52,11 +55,12 @@ def status(path: str) -> RunState:
     whole = not any(state.missing or state.damaged for state in steps.values())
     damage = _damage(run, steps)
     is_there = "report" in steps or run.location.exists("labels.parquet")
-    finished = whole and damage is None and is_there
+    n_wanted = len((run.read_json(BATCH) or {}).get("rows", []))
+    finished = whole and damage is None and is_there and not n_wanted
     of_this = made["format_version"] == FORMAT_VERSION
     older = run.bought() if of_this else str(run.other_version(made))
     by = made.get("versions", {}).get("knnoise", "?")
-    return RunState(run.location.name, finished, damage, steps, by, older)
+    return RunState(run.location.name, finished, damage, n_wanted, steps, by, older)
 
 
 def _steps(run: Run, finished: bool) -> dict[str, StepState]:
@@ -112,6 +116,11 @@ def status_text(state: RunState) -> str:
                 more = f" and {len(parts) - SHOWN:,} more" if len(parts) > SHOWN else ""
                 line += f"; {what}: {', '.join(parts[:SHOWN])}{more}"
         lines.append(line)
+    if state.n_wanted:
+        lines.append(
+            f"{amount(state.n_wanted, 'label')} asked for last, not all of them given: run the "
+            f"same command again, with {WANTED} filled in where people give them"
+        )
     if state.older is not None:
         lines.append(state.older)
     elif not state.finished:

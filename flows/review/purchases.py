@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.options.params import AcquireParams
+from flows.report.review import BATCH, WANTED
 from flows.review.tables import with_ids
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32, Int64
@@ -28,9 +29,6 @@ from storage.sources.values.labels import Label, label_value
 
 DELTA = 0.05
 """Of the guarantee of the printed constants."""
-WANTED = "wanted.csv"
-BATCH = "review/batch.json"
-"""The rows that an oracle was asked for last."""
 MOST_IN_LINE = 1 << 16
 """Rows of one line of the log, 70 bytes each: a longer line than is read again would be damage."""
 Oracle = Callable[[list[int]], Sequence[Label | None]]
@@ -136,14 +134,18 @@ class Purchases:
     def _has(self, row: int) -> bool:
         return self.file.answers.of_row(row).label is not None
 
+    def wait_for(self, rows: list[int]) -> None:
+        """Keep which rows' labels the next call begins with."""
+        self.run.location.replace(BATCH, json.dumps({"rows": rows}).encode())
+
     def ask(self, rows: Int64) -> Int64:
         """(row,) codes of the labels of rows; every label is on the disk before it is used."""
         wanted = rows.tolist()
+        self.wait_for(wanted)
         if self.oracle is None:
             columns = {"row": pa.array(wanted), "label": pa.nulls(len(wanted), pa.string())}
             write_columns(self.run.location.path(WANTED), with_ids(columns, self.ids))
             raise Waiting(wanted)
-        self.run.location.replace(BATCH, json.dumps({"rows": wanted}).encode())
         labels = self.oracle(wanted)
         if None in labels:
             raise InputError(

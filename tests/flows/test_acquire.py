@@ -15,6 +15,7 @@ import pytest
 
 from flows.acquire import run_acquire
 from flows.cli import main
+from flows.report.status import status, status_text
 from pipeline.knn.exact import nearest
 from pipeline.methods.bought_labels import BoughtLabels
 from pipeline.methods.growing_net import grow
@@ -147,10 +148,18 @@ def test_people_fill_in_a_table(table: Path, tmp_path: Path) -> None:
     asked: list[int] = []
     found = run_acquire(bare, str(run), 12, **options)
     while found["n_wanted"]:
+        state = status(str(run))
+        assert not state.finished
+        assert (
+            f"\n{state.n_wanted} labels asked for last, not all of them given: run the"
+            in status_text(state)
+        )
+        assert state.n_wanted == found["n_wanted"]
         wanted = pd.read_csv(found["wanted"])
         asked += wanted["row"].tolist()
         wanted.assign(label=truth[wanted["row"]].to_numpy()).to_csv(found["wanted"], index=False)
         found = run_acquire(bare, str(run), 12, **options)
+    assert status(str(run)).finished
     assert len(asked) == len(set(asked)) == found["n_known"] == 12
     assert bought(run) == {row: truth[row] for row in asked}
 
