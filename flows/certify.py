@@ -73,9 +73,10 @@ def _design(trained: Trained, params: CertifyParams) -> Design:
             f"--k {k}: the graph of {params.run} has lists of {length} neighbors; give at most that"
         )
     try:
-        return bounds.best_design(report.n_rows, k, length, params.samples, params.delta)
+        best = bounds.best_design(report.n_rows, k, length, params.samples, params.delta)
     except ValueError as error:
         raise InputError(f"{params.run}: {error}") from error
+    return bounds.enough_samples(best, params.delta)
 
 
 def _is_fixed(trained: Trained, params: CertifyParams) -> bool:

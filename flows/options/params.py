@@ -603,7 +603,8 @@ class CertifyParams(Compute):
         None, description="neighbors that vote; auto is the k of the training"
     )
     samples: Annotated[int, Field(ge=1), Metavar("N")] = Field(
-        10_000_000, description="random splits to sample, over all rows"
+        10_000_000,
+        description="random splits to sample, over all rows; fewer where more would narrow nothing",
     )
     scores: File | None = Field(
         None, description="scores of held-out rows with this run, whose bound stands beside"

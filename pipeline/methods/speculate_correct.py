@@ -21,7 +21,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -37,6 +37,8 @@ SHARES = tuple(j / 1000 for j in range(1, 100))
 """Subset sizes (m) that the paper tries, as shares of the rows."""
 SAMPLING_SHARE = 0.1
 """Share of delta for the sampling; the validation has the rest (Theorem 13)."""
+SAMPLED = 0.02
+"""Share of the width that sampling may add before more samples are drawn."""
 
 Inequality = Literal["hoeffding", "lemma6"]
 """`hoeffding`: averages of dependent means obey the inequality of one mean, as the exponential is
@@ -159,6 +161,15 @@ def best_design(
         raise ValueError(f"n={n}, k={k}: too few rows for any validation subset beside k neighbors")
     designs = [Design(n, k, r, m, w, samples) for r, m in pairs]
     return min(designs, key=lambda design: epsilon(design, delta, inequality).total)
+
+
+def enough_samples(design: Design, delta: float) -> Design:
+    """The design with a tenth of its samples, and a tenth of these, while they add less than
+    `SAMPLED` to what the other parts of epsilon are without them."""
+    fewer = replace(design, samples=max(1, design.samples // 10))
+    parts = epsilon(fewer, delta)
+    narrow = parts.sampling < SAMPLED * (parts.total - parts.sampling)
+    return enough_samples(fewer, delta) if narrow and fewer != design else design
 
 
 def _steps(design: Design) -> range:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -25,6 +26,7 @@ from pipeline.methods.speculate_correct import (
     chance_cut_off,
     clean_loss,
     clean_range,
+    enough_samples,
     epsilon,
     majority,
     sample_block,
@@ -60,6 +62,17 @@ def test_hoeffding_reaches_the_tables(k: int) -> None:
     most = epsilon(at[20_000], 0.05).total, epsilon(at[100_000], 0.05).total
     assert most[0] < 0.175
     assert most[1] < (0.05 if k == 3 else 0.08)
+
+
+@pytest.mark.parametrize(
+    ("n", "k", "enough"), [(600, 70, 100_000), (600, 5, 1_000_000), (20_000, 5, SAMPLES)]
+)
+def test_samples_that_narrow_nothing_are_not_drawn(n: int, k: int, enough: int) -> None:
+    asked = best_design(n, k, 100, SAMPLES, 0.05)
+    fewer = enough_samples(asked, 0.05)
+    assert fewer == replace(asked, samples=enough)
+    assert epsilon(fewer, 0.05).total < 1.02 * epsilon(asked, 0.05).total
+    assert enough_samples(replace(asked, samples=1), 0.05).samples == 1
 
 
 small = st.tuples(st.integers(6, 12), st.integers(1, 3), st.integers(1, 3), st.integers(1, 3))
