@@ -133,7 +133,9 @@ def _main(args: list[str]) -> int:
     except OSError as error:
         return _fail(f"storage: {error}", StorageError.exit_code)
     except MemoryError:
-        return _fail("out of memory; what is done is kept: run again", ClusterError.exit_code)
+        return _fail(
+            "out of memory; what a run has done is kept: run again", ClusterError.exit_code
+        )
     except Exception as error:
         if "no locator available" in str(error):  # Numba's, of a cache
             return _fail(_KEPT_NOWHERE, StorageError.exit_code)

@@ -224,12 +224,12 @@ def stored(name: str) -> Iterator[None]:
 def _remedy(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.EFBIG:
-        return "what is done is kept: allow larger files (ulimit -f) and run again"
+        return "what a run has done is kept: allow larger files (ulimit -f) and run again"
     if number in NO_ROOM:
-        return "what is done is kept: make room and run again"
+        return "what a run has done is kept: make room and run again"
     if number in _LASTING or isinstance(error, FileNotFoundError | PermissionError):  # a store's
         return "mend that, or name another"
-    return "what is done is kept: run again"
+    return "what a run has done is kept: run again"
 
 
 def _may_hang(name: str) -> bool:
@@ -245,7 +245,7 @@ def unreached(name: str, error: BaseException) -> UnavailableError:
     *_, origin = _origins(error)
     reason = str(origin).strip() or type(origin).__name__
     return UnavailableError(
-        f"{name}: cannot be reached at present ({reason}); what is done is kept: run again"
+        f"{name}: cannot be reached at present ({reason}); what a run has done is kept: run again"
     )
 
 

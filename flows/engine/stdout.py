@@ -79,7 +79,8 @@ def _read() -> Iterator[None]:
         if isinstance(error, BrokenPipeError):
             raise Unread from error
         raise StorageError(
-            f"stdout: cannot be written ({error.strerror}); what is done is kept: send it elsewhere"
+            f"stdout: cannot be written ({error.strerror}); what a run has done is kept: send "
+            "it elsewhere"
         ) from error
 
 

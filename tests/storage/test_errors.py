@@ -46,7 +46,7 @@ def test_a_file_that_may_not_grow_wants_another_limit() -> None:
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a device that is always full")
 def test_a_full_disk_wants_room() -> None:
-    message = r"No space left on device\); what is done is kept: make room and run again$"
+    message = r"No space left on device\); what a run has done is kept: make room and run again$"
     with (
         pytest.raises(StorageError, match=message),
         stored("run"),
