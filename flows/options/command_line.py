@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from flows.options.extras import needs
 from storage.errors import InputError, did_you_mean, reason_of
@@ -71,6 +72,11 @@ class OfModel(click.Command):
                 raise click.UsageError(f"{' and '.join(flags)}: give one of them", ctx)
         try:
             rest = super().parse_args(ctx, args)
+        except click.BadParameter as error:
+            if error.param is not None and (file := _file_of(ctx, error.param.name)):
+                text = error.format_message()
+                raise click.UsageError(f"{file}{text[:1].lower()}{text[1:]}", ctx) from error
+            raise
         except click.NoSuchOption as error:
             longer = [p.opts[0] for p in params if p.opts[0].startswith(error.option_name)]
             if error.possibilities and longer:
@@ -83,6 +89,16 @@ class OfModel(click.Command):
                 f"{rest[0]}: no option stands before it; give it as --{meant} {rest[0]}{files}", ctx
             )
         return rest
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """What is wrong with an option of a file is said with the file's name."""
+        try:
+            return super().invoke(ctx)
+        except InputError as error:
+            option = re.match("--([a-z0-9-]+)", str(error))
+            if option and (file := _file_of(ctx, option[1].replace("-", "_"))):
+                raise InputError(f"{file}{error}") from error
+            raise
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """What the command does, and what its source may be."""
@@ -121,7 +137,13 @@ class OfModel(click.Command):
         return None
 
 
-_EVERYTHING = "knnoise.everything"
+_EVERYTHING, _CONFIG = "knnoise.everything", "knnoise.config"
+
+
+def _file_of(ctx: click.Context, name: str | None) -> str:
+    """How a message on a parameter begins that a file gives; empty for any other."""
+    given = name is not None and ctx.get_parameter_source(name) is ParameterSource.DEFAULT_MAP
+    return f"--config {ctx.meta[_CONFIG]}: " if given else ""
 
 
 def _with_everything(ctx: click.Context, param: click.Parameter, value: bool) -> None:
@@ -152,6 +174,7 @@ def _configured(ctx: click.Context, param: click.Parameter, value: str | None) -
         for called, command in commands.items()
     }
     ctx.default_map = read_settings(value, name, known)
+    ctx.meta[_CONFIG] = value
 
 
 def _commands(of: click.Command, before: str = "") -> dict[str, click.Command]:
@@ -268,10 +291,14 @@ def read_settings(
     here = known[command]
     own = _spelled(tables.get(command, {}))
     other = set().union(*known.values()) if tables else here
-    for table, keys, of in ((f"[{command}] ", own, here), ("", outside, other)):
+    checked = [("", outside, other)]
+    for table, keys in tables.items():
+        to_submit = {} if table == command else known.get(f"submit {table}", {})
+        checked.append((f"[{table}] ", _spelled(keys), {*known[table], *to_submit}))
+    for table, keys, of in checked:
         for key in keys:
             if key not in of:
-                more = did_you_mean(key, here)
+                more = did_you_mean(key, of if table else here)
                 raise InputError(f"--config {path}: {table}{key}: there is no such option{more}")
     values = {**{key: value for key, value in outside.items() if key in here}, **own}
     return {

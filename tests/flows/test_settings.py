@@ -96,6 +96,10 @@ def test_a_file_of_labels_is_no_column(tmp_path: Path, capsys: pytest.CaptureFix
         ("[train]\nk = 'x'\n", "'x' is not a valid integer"),
         ("[train]\nk = 7.9\n", "'7.9' is not a valid integer"),
         ("[train]\nseed = true\n", "'True' is not a valid integer"),
+        ("[train]\nk = 'x'\n", "--config c.toml: invalid value for '--k': 'x' is not"),
+        ("[train]\nk = 3\n", "--config c.toml: --k 3: must be 5 or more"),
+        ("[score]\nk = 7\n", "--config c.toml: [score] k: there is no such option"),
+        ("[report]\nhtlm = 'a'\n", "[report] htlm: there is no such option, did you mean html?"),
         ("[tarin]\nk = 7\n", "[tarin]: there is no such command, did you mean train?"),
         ("worker = 1\n[train]\n", "worker: there is no such option, did you mean workers?"),
         (f"noise = 'mi{'[' * 2000}'\n", "'--noise'"),
@@ -105,11 +109,15 @@ def test_a_file_of_labels_is_no_column(tmp_path: Path, capsys: pytest.CaptureFix
     ],
 )
 def test_a_wrong_file_of_options_is_refused_by_name(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], content: str, said: str
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    content: str,
+    said: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    config = tmp_path / "c.toml"
-    config.write_text(content)
-    assert main(["train", "t.csv", "--run", "run", "--config", str(config)]) == 2
+    monkeypatch.chdir(tmp_path)
+    Path("c.toml").write_text(content)
+    assert main(["train", "t.csv", "--run", "run", "--config", "c.toml"]) == 2
     told = capsys.readouterr().err
     assert said in told
     assert len(told.splitlines()) == 1
