@@ -225,7 +225,9 @@ def _command(
         run.__click_params__ = options  # type: ignore[attr-defined]
         if not tells:
             run = quiet("print no progress, of which this command has none")(run)
-        run = click.option("--json", is_flag=True, help="one JSON object on stdout")(run)
+        run = click.option(
+            "--json", is_flag=True, help="one JSON object on stdout, errors on stderr"
+        )(run)
         about = "print each part on stderr, and the trace of an error"
         run = click.option("-v", "--verbose", is_flag=True, help=about)(run)
         group.command(name, help=text, short_help=text, cls=cls)(run)
