@@ -221,14 +221,15 @@ def _left_out(config: RunConfig) -> tuple[str, ...]:
 
 
 def identity(config: Mapping[str, Any]) -> str:
-    """Name of a scoring: the same rows and the same training share one."""
+    """Name of a scoring: the same rows, training and version share one."""
     files = [
         (part["role"], part["name"], part["size"], part["digest"])
         for part in config["source"]["files"]
     ]
     written = [config["source"]["dialect"]] if "dialect" in config["source"] else []
     ids = [config["id_name"]] if "id_name" in config else []
-    content = json.dumps([config["parameters"], config["source"]["kind"], files, *written, *ids])
+    by = [config["versions"]["knnoise"], config["parameters"], config["source"]["kind"]]
+    content = json.dumps([*by, files, *written, *ids])
     return blake2b(content.encode(), digest_size=8).hexdigest()
 
 
