@@ -135,9 +135,9 @@ def list_sources(folder: str | os.PathLike[str]) -> list[str]:
     """Everything in a folder that can be a source of its own, in order of name; each as it has to
     be given to `open_source`, with the secrets in the folder's address.
 
-    Names that begin with a dot or an underscore are left out, and files of unknown kinds.
+    Names that begin with a dot or an underscore are left out, and files of unknown kinds and runs.
 
-    Raises `InputError` if there is no such folder, or it is itself one source.
+    Raises `InputError` if there is no such folder, or it is itself one source or a run.
     """
     return patiently(lambda: _list(SourcePath.of(folder)))
 
@@ -151,12 +151,21 @@ def _list(location: SourcePath) -> list[str]:
             raise InputError(
                 f"{location.name}: a Zarr group is one source; give the folder it is in"
             )
+        if _is_run(location):
+            raise InputError(f"{location.name}: is a run; give the folder that files come to")
         return [
             child.url
             for child, is_folder in children
             if child.basename[:1] not in "._"
             and (is_folder or _table_kind(child) or child.basename.lower().endswith(tuple(ARRAYS)))
+            and not (is_folder and _is_run(child))
         ]
+
+
+def _is_run(folder: SourcePath) -> bool:
+    """Whether a folder is that of a run, which is no source."""
+    names = "run.json", "ledger"
+    return all(folder.fs.exists(f"{folder.path.rstrip('/')}/{name}") for name in names)
 
 
 def _open(location: SourcePath, request: Request) -> Source:

@@ -50,6 +50,21 @@ def test_scores_in_the_folder_of_the_files_are_no_new_ones(incoming: Path, tmp_p
         assert apply(incoming, tmp_path / "run-1", incoming / "out")["n_scored"] == scored
 
 
+def test_runs_among_the_files_are_no_new_ones(incoming: Path, tmp_path: Path) -> None:
+    run = (tmp_path / "run-1").rename(incoming / "run-1")
+    assert apply(incoming, run, tmp_path / "out")["n_files"] == 2
+    with pytest.raises(InputError, match="run-1: is a run; give the folder that files come to"):
+        apply(run, run, tmp_path / "out")
+
+
+def test_another_version_scores_all_anew(
+    incoming: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for version, scored in (("0.2.0", 2), ("0.2.1", 2), ("0.2.1", 0)):
+        monkeypatch.setattr("flows.orchestration.session.VERSION", version)
+        assert apply(incoming, tmp_path / "run-1", tmp_path / "out")["n_scored"] == scored
+
+
 def test_changed_lost_and_cut_files_are_scored_again(
     incoming: Path, pool: PoolWriter, tmp_path: Path
 ) -> None:
