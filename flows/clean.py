@@ -42,6 +42,8 @@ class CleanReport(Frozen):
     """Rows that the training had left out: without a label, or with gaps."""
     label: str
     """Column of the labels."""
+    label_added: bool = False
+    """Whether the source has none of them."""
     classes: list[Any]
     n_by_class: list[int]
     """Written rows by label."""
@@ -119,12 +121,11 @@ class _Cleaning:
                 f"{params.out}: column {deep[0].name!r} holds {values}; name it .parquet"
             )
         own = report.config.label_column
-        self.label = own or "label"
+        free = (f"label{number}" for number in ("", *range(2, len(stored) + 3)))
+        self.label = own or next(name for name in free if name not in stored.names)
         made = [WEIGHT] if params.how == "weight" else []
         if params.how == "soft":
             made += [f"{POSTERIOR}{value}" for value in report.label_values]
-        if own not in stored.names:
-            made.append(self.label)
         if taken := [one for one in made if one in stored.names]:
             raise InputError(
                 f"{params.source}: has a column {taken[0]!r}, which is what clean would add; "
@@ -204,6 +205,7 @@ class _Cleaning:
             n_suspect=int(self.n_suspect),
             n_left_out=self.n_rows - self.n_judged,
             label=self.label,
+            label_added=self.label not in self.stored.names,
             classes=self.classes,
             n_by_class=self.by_class.tolist(),
             run=bare(self.params.run),
@@ -224,6 +226,8 @@ def clean_text(report: CleanReport) -> str:
         f"{report.n_written:,} of {amount(report.n_rows, 'row')} written to {report.out}; "
         f"{amount(report.n_suspect, 'suspect label')} {done[report.how]}"
     ]
+    if report.label_added:
+        lines.append(f"labels are in column {report.label!r}")
     if report.n_left_out:
         lines.append(
             f"{amount(report.n_left_out, 'row is', 'rows are')} not in it, left out by the training"

@@ -228,7 +228,16 @@ def clean(
     ):
         given = {"source": files.path, "run": trained.run, "out": target}
         summary = run_clean(**{**options, **given})
-        return Cleaned(_lasting(target), summary, files.ids.get("id_column"), files.types)
+        index, rows = files.ids.get("id_column"), None
+        if index is not None and files.index is not None:
+            issues = trained.label_issues
+            there = (
+                issues
+                if options.get("how", "drop") != "drop"
+                else issues[~issues["is_label_issue"]]
+            )
+            rows = files.index[there["row"]]
+        return Cleaned(_lasting(target), summary, index, files.types, rows)
 
 
 @_with_options

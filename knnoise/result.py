@@ -311,6 +311,8 @@ class Cleaned:
     """Column of the file that was a data frame's index."""
     types: dict[str, Any] = field(default_factory=dict, repr=False, hash=False, compare=False)
     """Of the columns of a pandas data frame."""
+    rows: pd.Index[Any] | None = field(default=None, repr=False, hash=False, compare=False)
+    """That of the rows written, of a data frame of pandas."""
 
     @property
     def frame(self) -> pd.DataFrame:
@@ -319,7 +321,10 @@ class Cleaned:
         table = _read(self.path)
         if self.path.lower().endswith(TYPED):
             table = table.astype(self.types)
-        return table if self.index is None else table.set_index(self.index)
+        if self.index is None:
+            return table
+        table = table.set_index(self.index)  # as the file has it, that is text of many types
+        return table if self.rows is None else table.set_axis(self.rows.rename(self.index))
 
     def __str__(self) -> str:
         from flows.clean import CleanReport, clean_text

@@ -20,9 +20,11 @@ _PATTERNS = (
     "^(0|-?[1-9][0-9]{0,14})$",  # what int64 and float64 hold
     "^(0|-?[1-9][0-9]{0,17}|-?[1-8][0-9]{18})$",  # what int64 holds
     r"^-?(0|[1-9][0-9]{0,14})(\.[0-9]+)?([eE][+-]?[0-9]+)?$",  # what float64 holds
+    "^(true|false)$",
     "",
 )
-_TYPES = ({0, 1}, pa.int64()), ({0, 2}, pa.float64()), ({0, 1, 2, 3}, pa.string())
+_TEXT = {*range(len(_PATTERNS))}
+_TYPES = ({0, 1}, pa.int64()), ({0, 2}, pa.float64()), ({3}, pa.bool_()), (_TEXT, pa.string())
 """The type of a column all of whose text is of such patterns, none of it rounded."""
 _DIGITS = 17
 """Significant digits by which float64 is written; those of a text of more are lost."""
@@ -34,8 +36,8 @@ _BYTES = 1 << 25
 def stored_schema(source: Source) -> pa.Schema:
     """The columns of a source opened as `raw`, and their types; reads all of a text file.
 
-    Categories become what they stand for. Text is whole numbers or numbers where all of a column
-    is, without leading zeros, and stays text where that would round it.
+    Categories become what they stand for. Text is truth values, whole numbers or numbers where all
+    of a column is, without leading zeros, and stays text where that would round it.
     """
     if not isinstance(source.reader, TablesReader):
         kind = pa.from_numpy_dtype(next(source.reader.blocks(0, 1)).x.dtype)
@@ -49,7 +51,7 @@ def stored_schema(source: Source) -> pa.Schema:
             column = _values(column, source)
             if column.null_count < len(column):
                 kinds.setdefault(name, set()).add(_kind(column))
-    patterns = [(name, kinds.get(name, {3})) for name in batch.schema.names]
+    patterns = [(name, kinds.get(name, _TEXT)) for name in batch.schema.names]
     return pa.schema([(n, next(kind for of, kind in _TYPES if own <= of)) for n, own in patterns])
 
 

@@ -273,6 +273,27 @@ def test_truth_values_beside_missing_ones_are_nullable(tmp_path: Path) -> None:
         assert kept["member"].equals(pool["member"][~issues].reset_index(drop=True))
 
 
+def test_truth_values_of_a_sheet_stay_such(tmp_path: Path) -> None:
+    source = str(tmp_path / "pool.xlsx")
+    given = table()[["a", "b", "sick"]].assign(flag=np.arange(N) % 3 > 1, note="true")
+    given.loc[5, "note"] = "none"
+    given.to_excel(source, index=False)
+    found = train(source, label_column="sick", exclude=["note"], workers=0, quiet=True, k=10)
+    for end in ("xlsx", "parquet"):
+        clean = found.clean(source, tmp_path / f"clean.{end}", "weight").frame
+        assert clean["flag"].dtype == bool
+        assert clean[["flag", "note"]].equals(given[["flag", "note"]])
+
+
+def test_labels_beside_a_column_of_their_name_get_another(tmp_path: Path) -> None:
+    given = table()[["a", "b"]].assign(label=np.arange(N) % 7)
+    found = train(given, labels=table()["sick"], workers=0, quiet=True, k=10)
+    clean = found.clean(given, how="weight")
+    assert clean.frame[["a", "b", "label"]].equals(given)
+    assert clean.frame["label2"].tolist() == table()["sick"].tolist()
+    assert "\nlabels are in column 'label2'\n" in str(clean)
+
+
 def test_text_of_polars_in_whatever_column_is_kept(tmp_path: Path) -> None:
     pool = pl.DataFrame(table().drop(columns=ASIDE).to_dict("list"))
     names = pl.Series([f"name {i}" for i in range(N)])

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import dask
 import dask.array as da
@@ -309,6 +310,26 @@ def test_cleaned_rows_have_the_types_of_their_frame(tmp_path: Path, ending: str)
     relabeled = trained.clean(table, tmp_path / f"relabeled.{ending}", "relabel").frame
     pd.testing.assert_frame_equal(relabeled.drop(columns="sick"), table.drop(columns="sick"))
     assert relabeled["sick"].dtype == table["sick"].dtype
+
+
+@pytest.mark.parametrize("how", ["drop", "weight"])
+def test_cleaned_rows_have_the_index_of_their_frame(how: Any) -> None:
+    table = frame()[["a", "sick"]].reset_index(drop=True)
+    table.loc[7, "a"] = np.nan
+    options: dict[str, Any] = {"label_column": "sick", "impute": "drop", "k": 10, **QUIET}
+    for index in (
+        pd.Index([UUID(int=row) for row in range(240)]),
+        pd.period_range("2020-01", periods=240, freq="M"),
+        pd.CategoricalIndex([f"r{row % 80}" for row in range(240)]),
+    ):
+        named = table.set_axis(index)
+        trained = knnoise.train(named, **options)
+        wrong = trained.label_issues["is_label_issue"].to_numpy()
+        judged = np.delete(np.arange(240), 7)
+        found = trained.clean(named, how=how).frame
+        kept = judged[~wrong] if how == "drop" else judged
+        pd.testing.assert_index_equal(found.index, index[kept].rename("index"))
+        assert found["a"].tolist() == table["a"][kept].tolist()
 
 
 def test_columns_of_several_levels_go_by_their_text() -> None:
