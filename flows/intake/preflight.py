@@ -30,6 +30,7 @@ from flows.options.params import CheckParams, Method, TrainParams, as_keywords, 
 from pipeline.arrays import AnyArray, Int64
 from pipeline.blocks.scaling import SPREAD_ROWS, spreads
 from pipeline.diagnostics.health import (
+    constant_near,
     contradictions,
     equal_columns,
     is_coarse_in_float32,
@@ -471,7 +472,9 @@ def doubtful(columns: list[FeatureCandidate], y: Int64, method: Method) -> list[
         lose = "loses" if len(coarse) == 1 else "lose"
         normal = max(abs(low), abs(high)) >= np.finfo(np.float32).tiny
         remedy = (
-            f"subtract a constant before, such as {low:.10g}" if normal else "multiply it before"
+            f"subtract a constant before, such as {constant_near(values)}"
+            if normal
+            else "multiply it before"
         )
         text = (
             f"{listed((c.name for c in coarse), SHOWN)} {lose} digits: features are of single "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from hashlib import blake2b
 
 import numpy as np
@@ -98,7 +99,17 @@ def is_like_ids(values: Values) -> bool:
     """Whether a column has whole numbers (or codes of text) of which no two are equal."""
     if len(values) < FEWEST_ROWS or np.isnan(values).any() or (values != np.rint(values)).any():
         return False
+    if np.abs(values).max() > 2.0**64:  # no integers, though all numbers as large are whole
+        return False
     return len(np.unique(values)) == len(values)
+
+
+def constant_near(values: Values) -> str:
+    """A short number amid finite values, by which they have as many digits as their spread has."""
+    low, middle, high = np.quantile(values, (0.05, 0.5, 0.95)).tolist()
+    spread = max(high - low, float(np.spacing(abs(middle))))
+    near = round(middle, -math.floor(math.log10(spread)))
+    return f"{near:.0f}" if spread >= 10 else repr(near)
 
 
 def is_coarse_in_float32(values: Values) -> bool:

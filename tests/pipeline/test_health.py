@@ -14,6 +14,7 @@ from strategies import generators
 
 from pipeline.diagnostics.health import (
     auroc,
+    constant_near,
     contradictions,
     equal_columns,
     is_coarse_in_float32,
@@ -60,6 +61,15 @@ def test_area_under_the_curve(rng: np.random.Generator, n: int) -> None:
     assert auroc(values, y) == pytest.approx(roc_auc_score(y, values))
 
 
+@pytest.mark.parametrize(("first", "step"), [(2**60 + 999, 9), (1.7e9, 0.01), (-1e30, 1e17)])
+def test_a_constant_to_subtract_mends_lost_digits(first: float, step: float) -> None:
+    values = [first + step * row for row in range(200)]
+    said = constant_near(np.array([*values, 0.0]))
+    assert is_coarse_in_float32(np.array([*values, 0.0]))
+    number = int(said) if isinstance(first, int) else float(said)
+    assert not is_coarse_in_float32(np.array([value - number for value in values], np.float64))
+
+
 def test_columns_that_are_something_else() -> None:
     n = 100
     rng = np.random.default_rng(0)
@@ -77,6 +87,7 @@ def test_columns_that_are_something_else() -> None:
     assert not is_row_number(np.arange(n) + 5.0)
     assert is_like_ids(rng.permutation(10_000)[:n].astype(float))
     assert not is_like_ids(x)
+    assert not is_like_ids(1e30 * x)
     assert nearly_tells(x + 100.0 * y, y)
     assert not nearly_tells(x + y, y)
     columns = [x, gap, x + 1, gap.copy(), x, 0 * x, -0 * x]
