@@ -25,7 +25,7 @@ import pyarrow.ipc
 import pyarrow.parquet as pq
 
 from storage.arrays.groups import Arrays, array, read_rows
-from storage.errors import InputError, StorageError, stored
+from storage.errors import NO_ROOM, InputError, StorageError, stored
 from storage.files import durable
 from storage.files.location import OBJECT_STORES, Location, check_address
 from storage.runs.run import Run
@@ -378,4 +378,6 @@ def _whole_file(target: str) -> Iterator[Any]:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         # a protocol that fsspec does not know, or values that the format has not
-        raise StorageError(f"cannot write {target}: {error}") from error
+        full = isinstance(error, OSError) and error.errno in NO_ROOM
+        here = f"; make room there, and in {tempfile.gettempdir()} for parts of sheets and uploads"
+        raise StorageError(f"cannot write {target}: {error}{here if full else ''}") from error

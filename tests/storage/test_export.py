@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gc
 import gzip
 import json
@@ -10,6 +11,7 @@ import sys
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
+from tempfile import gettempdir
 
 import numpy as np
 import openpyxl
@@ -270,3 +272,10 @@ def test_a_table_in_a_folder_of_somebody_else_is_refused_before_any_work(tmp_pat
     finally:
         os.seteuid(user)
         closed.chmod(0o700)
+
+
+def test_a_full_disk_may_be_that_of_temporary_files(tmp_path: Path) -> None:
+    target, full = str(tmp_path / "a.xlsx"), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    said = f"cannot write {target}: .*No space left .*; make room there, and in {gettempdir()} for"
+    with pytest.raises(StorageError, match=said), export._whole_file(target):
+        raise full
