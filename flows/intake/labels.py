@@ -15,6 +15,7 @@ from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
 TOO_FEW = "few labels"
+FEW_ROWS = "few rows"
 NOTHING = "no features"
 NO_CLASSES = (QUANTITY, TOO_FEW, NOTHING, "labels")
 """Kinds of findings by which there is nothing to train on."""
@@ -116,7 +117,7 @@ def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list
     elif rows.total() < FEWEST_ROWS:
         text = f"{rows.total()} rows are too few for crossfit, which needs {FEWEST_ROWS}"
         if len(rows) == 2:
-            return [Finding(kind="few rows", columns=[], text=text, option="--noise minmax")]
+            return [Finding(kind=FEW_ROWS, columns=[], text=text, option="--noise minmax")]
     else:
         return []
     return [Finding(kind=TOO_FEW, columns=[name], text=text)]

@@ -4,7 +4,7 @@ from flows.engine.results import Outcome
 from flows.report.model import Frozen, Interval, Saved, fields_of
 from pipeline.diagnostics.reliability import clopper_pearson
 from pipeline.methods.speculate_correct import Certificate
-from storage.errors import as_text
+from storage.errors import amount, as_text
 
 
 class ErrorBound(Frozen):
@@ -124,7 +124,7 @@ def _held_out(report: CertifyReport) -> list[str]:
     rows, error = max(1, report.n_rows // 10), min(max(report.majority.estimate, 0.0), 1.0)
     would = HeldOut.of(rows, error, report.delta)
     return [
-        f"  {rows:,} rows, a tenth, held out would bound such an error within "
+        f"  {amount(rows, 'row')}, a tenth, held out would bound such an error within "
         f"{would.upper - would.lower:.4f}; the majority's bound is "
         f"{report.majority.upper - report.majority.lower:.4f} wide"
     ]

@@ -479,6 +479,7 @@ def test_so_few_rows_are_trained_on_as_check_says(
     told = capsys.readouterr().out
     assert "30 rows are too few for crossfit, which needs 40; give --noise minmax" in told
     assert main([*shlex.split(told.splitlines()[-1])[2:], "--workers", "0", "-q"]) == 0
+    assert "too few for crossfit" not in capsys.readouterr().out  # whose remedy was given
     grouped = ["t.csv", "--label-column", "sick", "--by", "c"]
     assert main(["check", *grouped]) == 0
     told = capsys.readouterr().out.splitlines()[-1]
