@@ -122,9 +122,9 @@ def _many_case(
     truth: NDArray[np.int64],
 ) -> dict[str, Any]:
     model = RobustKNeighborsClassifier(metric="euclidean", builder="exact").fit(x, given)
-    near, _ = nearest(test_x, x, model.n_neighbors_)
+    near, far = nearest(test_x, x, model.n_neighbors_)
     plain = decide(given[near], int(given.max()) + 1, model.n_neighbors_, None).predicted
-    tempered = model.classes_[model._vote(model._label[near], False)[1]]
+    tempered = model.classes_[model._vote(model._label[near], far, False)[1]]
     right = np.stack([plain == truth, tempered == truth])
     gain = right[1].astype(float) - right[0]
     return {
