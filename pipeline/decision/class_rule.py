@@ -68,8 +68,7 @@ def decide_weighed(
     sizes = vote_sizes(neighbor_label.shape[1])
 
     def of_sizes(votes: ClassVotes) -> Float64:
-        features = vote_features(votes, noise)
-        return among_candidates(chances(features, votes.code, weights, votes.reach))
+        return among_candidates(chances(vote_features(votes, noise), votes, weights))
 
     return _in_portions(neighbor_label, len(noise.matrix), sizes, of_sizes, trees, reach)
 

@@ -388,7 +388,7 @@ def fit_weights(
     c, rows = len(noise.matrix), np.flatnonzero(votes.own != NONE)[:FIT_ROWS]
     scale = None if votes.reach is None else Reach.of(votes.reach)
     some = votes.take(rows)
-    terms = _terms(features[rows], some.code, c, scale, some.reach, smoothed)
+    terms = _terms(features[rows], some, c, scale, smoothed)
     n, n_features, n_terms = features.shape[2], terms.shared.shape[2], len(terms.own.T)
     own = some.code[np.arange(len(rows)), some.own]
     start = np.zeros(n_features)
@@ -502,13 +502,12 @@ def likeliest(
     return np.asarray(best.x, np.float64)
 
 
-def chances(
-    features: Float64, code: Int32, weights: Weights, reach: Float32 | None = None
-) -> Chances:
-    """Chances of the clean class from the neighbors alone, without the row's own label; with a
-    ``reach`` if the weights were fitted with one."""
+def chances(features: Float64, votes: ClassVotes, weights: Weights) -> Chances:
+    """Chances of the clean class from the neighbors alone, without the row's own label, by features
+    (row, candidate, feature) of the votes; by their ``reach`` if the weights were fitted with one.
+    """
     weight, bias = np.array(weights.weight), np.array(weights.bias)
-    terms = _terms(features, code, bias.shape[1], weights.reach, reach, weights.smoothed)
+    terms = _terms(features, votes, bias.shape[1], weights.reach, weights.smoothed)
     return Chances(*_softmax(terms, weight, bias))
 
 
@@ -545,7 +544,7 @@ def _log_likelihood(
     features: Float64, votes: ClassVotes, noise: Correction, weights: Weights
 ) -> Float64:
     """(row,) of the given labels, by ``vote_features`` and weights of the first pass."""
-    joint = _joint(chances(features, votes.code, weights, votes.reach), votes, noise)
+    joint = _joint(chances(features, votes, weights), votes, noise)
     return np.asarray(np.log(joint.chance.sum(axis=1) + joint.rest))
 
 
@@ -602,20 +601,15 @@ class _Terms(NamedTuple):
 
 
 def _terms(
-    features: Float64,
-    code: Int32,
-    n_classes: int,
-    scale: Reach | None,
-    reach: Float32 | None,
-    smoothed: bool,
+    features: Float64, votes: ClassVotes, n_classes: int, scale: Reach | None, smoothed: bool
 ) -> _Terms:
-    there, slot = code != NONE, np.maximum(code, 0)
+    there, slot = votes.code != NONE, np.maximum(votes.code, 0)
     outside = np.asarray(n_classes - there.sum(axis=1), np.float64)
     floor = np.full((len(features), features.shape[2]), soft_log(np.zeros(1), n_classes))
     one = np.ones((len(features), 1))
-    if scale is None or reach is None:
+    if scale is None or votes.reach is None:
         return _Terms(np.ascontiguousarray(features), one, floor, there, slot, outside)
-    far = scale.scores(reach)[:, None]
+    far = scale.scores(votes.reach)[:, None]
     of_labels = features[:, :, -1:] if smoothed else features.mean(axis=2, keepdims=True)
     shared = np.concatenate([features, of_labels * far[:, :, None]], axis=2)
     floor = np.hstack([floor, floor[:, -1:] * far])

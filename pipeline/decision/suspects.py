@@ -79,7 +79,7 @@ class Suspects:
 
 def first_pass(votes: ClassVotes, by: Correction, weights: Weights) -> TopClasses:
     """The likeliest classes of each row, for its neighbors."""
-    before = chances(vote_features(votes, by), votes.code, weights, votes.reach)
+    before = chances(vote_features(votes, by), votes, weights)
     return top_classes(with_own_label(before, votes, by), votes.code)
 
 
@@ -102,9 +102,9 @@ def second_pass(
     weights: Weights,
     whose: Whose | None = None,
 ) -> Suspects:
-    """Qualities of the rows' given labels from their ``smoothed_features``; by how
-    often those who gave them are wrong, where that is known."""
-    before = chances(features, votes.code, weights, votes.reach)
+    """Qualities of the rows' given labels from their ``smoothed_features``; by how often those who
+    gave them are wrong, where that is known."""
+    before = chances(features, votes, weights)
     if whose is not None:
         before = replace(before, chance=whose.cleaned(before.chance, votes.code))
     after = with_own_label(before, votes, by, whose)
@@ -189,7 +189,7 @@ def suspects_of(
     second = fit_weights(sampled, drawn, by, threads, smoothed=True)
     whose = None
     if group is not None or learns:
-        before = chances(sampled, drawn.code, second, drawn.reach).chance
+        before = chances(sampled, drawn, second).chance
         known = before, drawn.code, label
         whose = _whose(*known, sample, by.matrix, x, group)
 

@@ -30,7 +30,6 @@ is shrunk entry by entry."""
 STANDS_OUT = 2.0
 """Standard errors from the unknown mistakes' entry beyond which that of a class that stands apart
 says for itself how far it is to be trusted."""
-
 AGREEING = 2.0
 """Standard errors by which predictions agree more with the given labels, surely."""
 

@@ -99,9 +99,8 @@ def test_each_step_is_its_definition(c: int, reaching: bool, smoothed: bool, see
     far = np.clip(far / scale.spread, -FAR, FAR) * reaching
     weight, slope = rng.random(len(SIZES) + 1), rng.normal(size=(2, c))
     before = chances(
-        *(features, votes.code),
+        *(features, replace(votes, reach=reach)),
         Weights(weight, slope, scale, smoothed) if reaching else Weights(weight[:-1], slope[:1]),
-        reach if reaching else None,
     )
     after = with_own_label(before, votes, by)
     said = top_classes(after, votes.code)
@@ -172,7 +171,7 @@ def test_models_that_tell_more_are_heard_as_one_more_share() -> None:
     assert heard.weight[-1] > 0.5
     clean = np.rint(x[:, 0]).clip(0, 3)
     before, after = (
-        (chances(vote_features(of, by), of.code, weights).chance.argmax(axis=1) == clean).mean()
+        (chances(vote_features(of, by), of, weights).chance.argmax(axis=1) == clean).mean()
         for of, weights in ((votes, first), (hearing, heard))
     )
     assert after > before + 0.1
@@ -263,7 +262,7 @@ def test_of_many_classes_those_that_a_model_makes_likeliest_are_candidates() -> 
     clean = np.rint(x[:, 0]).clip(0, c - 1)
     right = []
     for of, weights in ((votes, first), (hearing, heard)):
-        best_place = chances(vote_features(of, by), of.code, weights).chance.argmax(axis=1)
+        best_place = chances(vote_features(of, by), of, weights).chance.argmax(axis=1)
         right.append((of.code[np.arange(3000), best_place] == clean).mean())
     assert right[1] > right[0] + 0.05
 
@@ -345,7 +344,7 @@ def test_of_many_classes_a_label_gains_nothing_by_being_a_candidate() -> None:
     votes = class_votes(label[:, 1:], label[:, 0], c, vote_sizes(32))
     features = vote_features(votes, by)
     weights = fit_weights(features, votes, by)
-    wrong, others = label[:, 0] != clean[:, 0], chances(features, votes.code, weights)
+    wrong, others = label[:, 0] != clean[:, 0], chances(features, votes, weights)
     flagged = label_quality(with_own_label(others, votes, by), votes) < 0.5
     assert (flagged & wrong).sum() > 0.8 * wrong.sum()
     assert (flagged & wrong).sum() > 0.8 * flagged.sum()

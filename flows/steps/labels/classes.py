@@ -412,7 +412,7 @@ def _fit(
     weights = fit_weights(features, votes, by, Threads(job.machine().threads), smoothed=True)
 
     def before() -> tuple[Float64, Int32]:
-        return chances(features, votes.code, weights, votes.reach).chance, votes.code
+        return chances(features, votes, weights).chance, votes.code
 
     known = sample["row"], x, sample["given_label"], by.matrix, before
     written, places = find_wrong(run, graph, *known)
@@ -442,7 +442,7 @@ def judge(
     if rule.weighed is None:
         predicted = decide(near, rule.n_classes, rule.k, matrix).predicted
     else:
-        before = chances(features[:, :, :-1], votes.code, rule.weighed, votes.reach)
+        before = chances(features[:, :, :-1], votes, rule.weighed)
         predicted = likeliest(votes.code, before.chance)
     return {
         "predicted_label": predicted,
