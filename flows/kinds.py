@@ -160,7 +160,7 @@ class SingleLabels(Labels):
         return params.metric
 
     def rates_read(self, params: TrainParams) -> bool:
-        return params.noise == "crossfit" and params.p0 is None
+        return params.reads_rates
 
     def judge(self, job: Job, of: LabeledGraph, source: Source) -> LabelsJudged:
         values, counts = of.ingested.label_values or [], of.ingested.class_counts or []

@@ -15,7 +15,6 @@ from storage.sources.values.labels import folded
 
 QUANTITY = "quantity"
 TOO_FEW = "few labels"
-FEW_ROWS = "few rows"
 NOTHING = "no features"
 NO_CLASSES = (QUANTITY, TOO_FEW, NOTHING, "labels")
 """Kinds of findings by which there is nothing to train on."""
@@ -97,9 +96,11 @@ def _written(texts: list[str]) -> str:
     return " and ".join(map(ascii if look_same else repr, texts))
 
 
-def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list[Finding]:
+def too_few(
+    name: str, counts: Mapping[LabelValue, int], n_missing: int, reads_rates: bool
+) -> list[Finding]:
     """Labels of all rows that no training learns from: of one class, or a class of a single row, or
-    too few."""
+    too few, if only for rates that are read off them."""
     rows: Counter[LabelValue] = Counter()
     for value, n in counts.items():
         rows[_alike(value)] += n
@@ -117,7 +118,8 @@ def too_few(name: str, counts: Mapping[LabelValue, int], n_missing: int) -> list
     elif rows.total() < FEWEST_ROWS:
         text = f"{rows.total()} rows are too few for crossfit, which needs {FEWEST_ROWS}"
         if len(rows) == 2:
-            return [Finding(kind=FEW_ROWS, columns=[], text=text, option="--noise minmax")]
+            advice = Finding(kind="few rows", columns=[], text=text, option="--noise minmax")
+            return [advice] if reads_rates else []
     else:
         return []
     return [Finding(kind=TOO_FEW, columns=[name], text=text)]

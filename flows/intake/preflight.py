@@ -16,7 +16,6 @@ from flows.intake.coding import annotated, own_source, worth_encoding
 from flows.intake.glance import FeatureCandidate, Glance, look_at
 from flows.intake.health import COARSE, SHOWN, Finding, Health
 from flows.intake.labels import (
-    FEW_ROWS,
     NO_CLASSES,
     NOTHING,
     alike,
@@ -267,10 +266,10 @@ def look(params: CheckParams | TrainParams) -> Health:
             n_missing = len(labels) - known.total() if known else 0
             sets = joins(name, known)
             findings += [*quantity(name, known), *(sets or alike(name, known))]
-            few = too_few(name, known, n_missing) if glance.whole and not sets else []
+            judged = glance.whole and not sets
+            few = too_few(name, known, n_missing, method.reads_rates) if judged else []
             n_missing = 0 if few and len(known) < 2 else n_missing  # which is said with it
-            read = method.noise == "crossfit" and method.p0 is None
-            findings += [one for one in few if read or one.kind != FEW_ROWS]
+            findings += few
     findings += _findings(glance, y, method, n_missing, dict(counts))
     if several and params.annotations == params.source:  # each line repeats its row
         findings = [one for one in findings if one.kind not in ("ids", "copies")]

@@ -461,6 +461,11 @@ class Method(Chosen, heading="Method"):
             raise ValueError("--rule rknn estimates the rates its own way: leave out --p0 and --p1")
         return self
 
+    @property
+    def reads_rates(self) -> bool:
+        """Whether noise rates are read off the anchors' lists."""
+        return self.noise == "crossfit" and self.p0 is None
+
 
 class Compute(Params, heading="Computing"):
     """Where and how a flow computes; no part of what it computes."""
