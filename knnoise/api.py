@@ -231,11 +231,7 @@ def clean(
         index, rows = files.ids.get("id_column"), None
         if index is not None and files.index is not None:
             issues = trained.label_issues
-            there = (
-                issues
-                if options.get("how", "drop") != "drop"
-                else issues[~issues["is_label_issue"]]
-            )
+            there = issues[~issues["is_label_issue"]] if summary["how"] == "drop" else issues
             rows = files.index[there["row"]]
         return Cleaned(_lasting(target), summary, index, files.types, rows)
 

@@ -21,6 +21,12 @@ BATCH = f"{FOLDER}/batch.json"
 """The rows whose labels were asked for last; none when all are there."""
 
 
+def batch_rows(run: Run) -> list[int]:
+    """The rows of `BATCH`."""
+    rows: list[int] = (run.read_json(BATCH) or {}).get("rows", [])
+    return rows
+
+
 class Share(Frozen):
     """How many of the rows drawn at random have wrong labels."""
 

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from flows.report.review import BATCH, WANTED
+from flows.report.review import WANTED, batch_rows
 from flows.steps.sets.stages import check_stages, stages
 from storage.errors import StorageError, amount
 from storage.runs.run import Run, lasting
@@ -55,7 +55,7 @@ def status(path: str) -> RunState:
     whole = not any(state.missing or state.damaged for state in steps.values())
     damage = _damage(run, steps)
     is_there = "report" in steps or run.location.exists("labels.parquet")
-    n_wanted = len((run.read_json(BATCH) or {}).get("rows", []))
+    n_wanted = len(batch_rows(run))
     finished = whole and damage is None and is_there and not n_wanted
     of_this = made["format_version"] == FORMAT_VERSION
     older = run.bought() if of_this else str(run.other_version(made))

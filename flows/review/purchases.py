@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 
 from flows.options.params import AcquireParams
-from flows.report.review import BATCH, WANTED
+from flows.report.review import BATCH, WANTED, batch_rows
 from flows.review.tables import with_ids
 from flows.steps.graph.lookup import pick
 from pipeline.arrays import Float32, Int64
@@ -128,8 +128,7 @@ class Purchases:
     def _begun(self, n_rows: int) -> list[int]:
         """Rows without a label of the batch that was asked for last, where a call was interrupted
         within it."""
-        rows = (self.run.read_json(BATCH) or {}).get("rows", [])
-        return [row for row in rows if 0 <= row < n_rows and not self._has(row)]
+        return [row for row in batch_rows(self.run) if 0 <= row < n_rows and not self._has(row)]
 
     def _has(self, row: int) -> bool:
         return self.file.answers.of_row(row).label is not None
