@@ -228,7 +228,7 @@ def fit_first(sample: ClassVotes, noise: Correction, threads: Threads = ALONE) -
     reaching = fit_weights(features, sample, noise, threads)
     gain = _log_likelihood(features, sample, noise, reaching)
     gain -= _log_likelihood(features, plain, noise, weights)
-    return reaching if surely_more(gain) else weights
+    return reaching if surely_more(gain[sample.own != NONE]) else weights
 
 
 def surely_more(gain: Float64) -> bool:

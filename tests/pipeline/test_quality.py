@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scattered import scattered
 from scipy.optimize import check_grad
 from sklearn.metrics import f1_score
 
@@ -220,6 +221,16 @@ def test_trees_are_heard_where_they_tell_more_than_a_linear_model(c: int, times:
     assert 0.5 < part <= 1.0 if times == 1 else 0.0 <= part < (0.5 if c == 3 else 1.0)
     expected = part * linear.apply(x) + (1 - part) * trees.apply(x)
     assert np.allclose(models.apply(x), expected, atol=1e-5)
+
+
+def test_rows_without_a_label_do_not_say_that_reach_tells_little() -> None:
+    x, _, label = scattered(4000, 1.5, rates=(0.3, 0.1, 0.2), n_features=5)
+    some = np.where(np.arange(4000) < 400, label, NONE)
+    index, distance = nearest(x, x, 15, exclude=np.arange(4000))
+    by = correction(np.eye(3), np.bincount(label))
+    votes = class_votes(label[index], some, 3, SIZES, reach=reach_of(distance))
+    assert fit_first(votes.take(slice(400)), by).reach is not None
+    assert fit_first(votes, by).reach is not None
 
 
 def test_models_that_tell_nothing_are_not_heard() -> None:
