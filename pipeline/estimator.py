@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from pipeline.arrays import AnyArray, Bools, Float32, Float64, Int64
 from pipeline.blocks.logits import can_learn
-from pipeline.blocks.metric import AS_SCALED, LEARNED, SAMPLE_ROWS, choose_metric
+from pipeline.blocks.metric import AS_SCALED, EMBEDDING, LEARNED, SAMPLE_ROWS, choose_metric
 from pipeline.blocks.metric import FEWEST_ROWS as LEAST_ROWS
 from pipeline.blocks.sampling import in_sample, shuffled
 from pipeline.blocks.scaling import FeatureStatistics, Scaling, spreads
@@ -178,8 +178,9 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         "weighted": of these, weighted by what each tells of the given labels; "model": of these and
         the logits of a model that was not fitted on the row; or "cosine": rows are scaled to length
         1, and a row of zeros is orthogonal to all others. "auto" takes the one by which neighbors
-        predict labels best, one of the first two by whether the features' scales differ; of fewer
-        than 100 rows that one, and "euclidean" of sparse rows
+        predict labels best, one of the first two by whether the features' scales differ; of 64
+        features or more of one scale, which may be embeddings, no model, and weights where these
+        are much better; of fewer than 100 rows one of the first two, "euclidean" of sparse rows
     builder : "auto", "exact", "join" or "pynndescent", how neighbors of training rows are found;
         sparse rows are searched exactly
     random_state : number, the seed of the search and of the sample of rows that the rates are read
@@ -444,6 +445,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
             self.metric_choice_, self._weights = choose_metric(
                 *(sample[alone], label[alone], self.random_state, self.metric),
                 angles=self.metric_ != STANDARD,
+                embedded=self.metric_ != STANDARD and x.shape[1] >= EMBEDDING,
                 n_rows=len(x),
                 threads=self._threads(),
             )

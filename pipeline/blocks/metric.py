@@ -59,6 +59,11 @@ TINIEST = 1e-12
 ROUNDS, SURELY = 3, 2.0
 """How often relevance is estimated, each time among the features that had some before; and standard
 errors by which more than once must pay."""
+EMBEDDING = 64
+"""Features from which an array is taken for an embedding, whose scale means something."""
+EVIDENT = 0.05
+"""Share of the log loss by which weights have to lower that of embeddings: they do by 6 % and more
+on wide tables, and by less than 3 where they cost suspects."""
 LEAST = 1e-4
 """Least relevance of a feature, as a share of the largest: rows that differ in useless features
 alone must not be equal."""
@@ -153,7 +158,7 @@ def choose_metric(
     requested: str = "auto",
     *,
     angles: bool = True,
-    weigh: bool = True,
+    embedded: bool = False,
     logits: Float32 | None = None,
     n_rows: int = 0,
     threads: Threads = ALONE,
@@ -168,8 +173,9 @@ def choose_metric(
     requested : name of a metric, or "auto" for the one that predicts labels best
     angles : whether "auto" may compare directions, where they differ from the rows; they mean
         nothing where columns were centered
-    weigh : whether "auto" may weigh features, and take normal scores of those of heavy tails, which
-        then stand for them in weights and logits, too; the scale of embeddings means something
+    embedded : whether rows are embeddings, whose scale means something: of what is learned "auto"
+        then takes weights alone, where these are `EVIDENT`; else also logits, and normal scores of
+        features of heavy tails, which then stand for them in weights and logits, too
     logits : (row, column) float32 by a model of the user's, of spread 1, to try beside the features
     n_rows : rows of the pool, if they are more than those given
     threads : that share the searches and the trees; no part of what is chosen
@@ -183,23 +189,26 @@ def choose_metric(
     if requested == COSINE or (angles and not of_one_length(x)):
         by[COSINE] = judge([(every, directions.apply(x))], y, n_judged, k, threads)
     no_direction = float((~x.any(axis=1)).mean())
-    relevant, statistics, scores = np.zeros(0), FeatureStatistics(x.shape[1]), None
-    if weigh or requested in LEARNED:
-        scores = curves(x)
-        if scores is not None:
-            normal = scores.apply(x)
-            both = {AS_SCALED: by[AS_SCALED]}
-            both[NORMAL_SCORES] = judge([(every, normal)], y, n_judged, k, threads)
-            if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
-                x, by = normal, by | both
-            else:
-                scores = None
-        statistics.see(x)
-        with fitted_beside(
-            lambda: None if requested == WEIGHTED else fit_logits(x, y, seed, threads), threads
-        ) as fitted:
-            as_scaled = by[AS_SCALED if scores is None else NORMAL_SCORES].least
-            shares, weighted, relevant = _learned(x, y, statistics, as_scaled, k, seed, threads)
+    statistics, scores = FeatureStatistics(x.shape[1]), None
+    freely = requested in LEARNED or not embedded
+    if freely and (scores := curves(x)) is not None:
+        normal = scores.apply(x)
+        both = {AS_SCALED: by[AS_SCALED]}
+        both[NORMAL_SCORES] = judge([(every, normal)], y, n_judged, k, threads)
+        if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
+            x, by = normal, by | both
+        else:
+            scores = None
+    statistics.see(x)
+    logits_too = freely and requested != WEIGHTED
+    with fitted_beside(
+        lambda: fit_logits(x, y, seed, threads) if logits_too else None, threads
+    ) as fitted:
+        most = by[AS_SCALED if scores is None else NORMAL_SCORES].least
+        most *= 1.0 if freely else 1.0 - EVIDENT
+        shares, weighted, relevant = _learned(x, y, statistics, most, freely, k, seed, threads)
+    if not freely and weighted.least > most:
+        relevant = np.zeros(0)
     parts, forests = [(every, unweighted(x))], None
     if relevant.max(initial=0.0) > 0:
         by[WEIGHTED] = weighted
@@ -239,7 +248,8 @@ def _learned(
     x: Float32,
     y: Integers,
     statistics: FeatureStatistics,
-    as_scaled: float,
+    most: float,
+    freely: bool,
     k: tuple[int, ...],
     seed: int,
     threads: Threads,
@@ -247,8 +257,9 @@ def _learned(
     """Shares (fold, feature) of which each fold's weights are made, rows judged with them, and
     relevance (feature,) beyond that for shuffled labels.
 
-    Shares are the better of the two of `relevance`; or, if these do better than features
-    `as_scaled`, those of `joint_relevance` where they surely pay, repeated while the loss falls.
+    Shares are the better of the two of `relevance`, or the second if not `freely` learned; or, if
+    their loss is below the `most` that it may be, those of `joint_relevance` where they surely pay,
+    repeated while the loss falls.
     """
     n_judged = min(len(x), JUDGED_ROWS)
     parts = list(folds(len(x), n_judged))
@@ -261,10 +272,10 @@ def _learned(
         return shares, judge(weighted, y, n_judged, k, threads)
 
     both = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
-    plain, beyond = map(judged, both)
-    joint = [beyond]
-    better = min(plain, beyond, key=lambda way: way[1].least)
-    if better[1].least < as_scaled:
+    each = [judged(shares) for shares in (both if freely else both[1:])]
+    joint = each[-1:]
+    better = min(each, key=lambda way: way[1].least)
+    if better[1].least < most:
         for more in range(1, ROUNDS):
             again = [
                 joint_relevance(x[rows], y[rows], share, seed ^ more, threads)

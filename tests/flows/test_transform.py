@@ -280,12 +280,23 @@ def test_directions_are_compared_as_asked(tmp_path: Path) -> None:
     assert np.isclose(scored, y[8:][near].mean(axis=1)).mean() > 0.98
 
 
-def test_an_embedding_is_not_weighed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_embedding_is_weighed_where_its_columns_tell_something(
+    turned: bool, tmp_path: Path
+) -> None:
     x, y = table(300, 0)
-    wide = np.hstack([x, np.random.default_rng(1).normal(size=(300, 60))]).astype(np.float32)
+    rng = np.random.default_rng(1)
+    wide = np.hstack([x, rng.normal(size=(300, 60))])
+    if turned:
+        wide = wide @ np.linalg.qr(rng.normal(size=(wide.shape[1],) * 2))[0]
+    wide = wide.astype(np.float32)
     np.savez(tmp_path / "p.npz", X=wide, y=y)
     report = fit(tmp_path / "p.npz", tmp_path / "run", metric="auto")
-    assert {one["metric"] for one in report["metric"]["tried"]} == {"as-scaled", "cosine"}
+    tried = {one["metric"] for one in report["metric"]["tried"]}
+    assert tried == {"as-scaled", "cosine"} | ({"weighted"} if not turned else set())
+    assert RobustKNeighborsClassifier().fit(wide, y).metric_ == (
+        "euclidean" if turned else "weighted"
+    )
     page = tmp_path / "page.html"
     assert main(["report", "--run", str(tmp_path / "run"), "--html", str(page)]) == 0
 

@@ -135,8 +135,8 @@ def test_normal_scores_are_taken_where_tails_hide_what_features_tell() -> None:
     assert chosen.metric == plain.metric == "weighted"
     # what tells by its tail alone stays as it is, and so does an embedding
     tail = (x[:, 0] > np.quantile(x[:, 0], 0.99)).astype(np.int64) | (rng.random(2000) < 0.05)
-    for label, weigh in ((tail, True), (y, False)):
-        chosen, _ = choose_metric(x, label, 0, weigh=weigh)
+    for label, embedded in ((tail, False), (y, True)):
+        chosen, _ = choose_metric(x, label, 0, embedded=embedded)
         assert "normal-scores" not in {one.metric for one in chosen.tried}
 
 
@@ -178,12 +178,26 @@ def test_directions_are_compared_where_lengths_tell_nothing() -> None:
     assert "cosine" not in [one.metric for one in sign.tried]
 
 
-def test_embeddings_are_weighed_only_as_asked() -> None:
-    x, y = table(600, 20)
-    chosen, _ = choose_metric(x, y, 0, weigh=False)
+def test_embeddings_are_weighed_where_that_is_evident() -> None:
+    x, y = table(1500, 62)
+    chosen, by = choose_metric(x, y, 0, embedded=True)
+    assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine", "weighted"]
+    assert chosen.metric == "weighted"
+    assert not isinstance(by, Modeled)
+    rng = np.random.default_rng(0)
+    hidden = rng.normal(size=(3000, 8))  # of a curved surface
+    x = np.tanh(hidden @ rng.normal(size=(8, 64)) / 2) + 0.3 * np.sin(
+        hidden @ rng.normal(size=(8, 64))
+    )
+    x = x.astype(np.float32)
+    y = (hidden[:, 0] * hidden[:, 1] + hidden[:, 2] > 0) ^ (rng.random(3000) < 0.2)
+    y = y.astype(np.int64)
+    assert choose_metric(x, y, 0)[0].metric in LEARNED
+    chosen, by = choose_metric(x, y, 0, embedded=True)
     assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine"]
     assert (chosen.relevance, chosen.order()) == ([], [])
-    assert choose_metric(x, y, 0, "weighted", weigh=False)[0].metric == "weighted"
+    assert by == Scaling()
+    assert choose_metric(x, y, 0, "weighted", embedded=True)[0].metric == "weighted"
 
 
 @given(st.integers(12, 60), st.integers(2, 4), st.integers(0, 5))
@@ -220,7 +234,7 @@ def test_a_learned_metric_that_how_far_neighbors_are_makes_idle_is_not_taken() -
 
 def test_directions_that_how_far_neighbors_are_makes_idle_are_not_taken() -> None:
     x, _, y = scattered(3000, 1.3, rates=(0.2, 0.2), n_features=64)
-    chosen, by = choose_metric(x, y, 0, weigh=False)
+    chosen, by = choose_metric(x, y, 0, embedded=True)
     assert (chosen.metric, by) == ("as-scaled", Scaling())
     assert min(chosen.tried, key=lambda one: one.loss).metric == "cosine"
 

@@ -20,6 +20,7 @@ from flows.steps.graph.lookup import CORRECTIONS
 from flows.steps.ingest.columns import WORDS, FiniteCheck, GroupCodes, SingleCodes, Unlabeled
 from flows.steps.ingest.transform import keep_projection
 from pipeline.arrays import Bools, Float32, Int64, Integers
+from pipeline.blocks.metric import EMBEDDING
 from pipeline.blocks.projection import Covariance
 from pipeline.blocks.sampling import MOST_ANCHORS, RowSample
 from pipeline.blocks.scaling import SPREAD_ROWS, FeatureStatistics, Scaling, spreads
@@ -56,10 +57,6 @@ SAMPLES = {
 }
 """Hash stream of each sample drawn meanwhile, and its rows where `SAMPLE_BYTES` allows; both are in
 order of hash, features unscaled."""
-
-
-EMBEDDING = 64
-"""Features from which an array is taken for an embedding."""
 
 
 def embedded(source: Source) -> Bools:

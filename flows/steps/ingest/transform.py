@@ -298,12 +298,12 @@ def learn_part(
         logits = _logits(x, columns)
         spread = spread_of(logits) or 1.0
         logits /= np.float32(spread)
-    x, weigh = _without(scaling, columns, x.shape[1]).apply(x), not embedded
+    x = _without(scaling, columns, x.shape[1]).apply(x)
     alone = one_of_copies(x, y, threads)
     chosen, learned = choose_metric(
         *(x[alone], y[alone], seed, wanted),
         angles=angles,
-        weigh=weigh,
+        embedded=embedded,
         logits=None if logits is None else logits[alone],
         n_rows=n_rows,
         threads=threads,
