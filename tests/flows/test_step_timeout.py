@@ -66,9 +66,9 @@ def test_store_that_hangs_between_two_steps(
             flows.engine.collectives.rows, "ChunkWriter", lambda *_, **__: time.sleep(3600)
         )
         began = time.monotonic()
-        with pytest.raises(StepTimeoutError, match="between two steps nothing was done for 12 s"):
-            fit(pool(), tmp_path / "run", step_timeout=2, workers=0)
-        assert 10 < time.monotonic() - began < 40
+        with pytest.raises(StepTimeoutError, match="between two steps nothing was done for 15 s"):
+            fit(pool(), tmp_path / "run", step_timeout=5, workers=0)  # where the others are done
+        assert 13 < time.monotonic() - began < 40
     fit(pool(), tmp_path / "run")
 
 
