@@ -357,6 +357,27 @@ def test_low_recall_is_widened(tmp_path: Path) -> None:
     assert fit(source, tmp_path / "run", target_recall=1.0, **options) == report
 
 
+def test_pynndescent_builds_the_lists_of_every_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from pipeline.graph import descent  # here: its kernels compile for long
+
+    build, built = descent.build, []
+
+    def counted(x: npt.NDArray[np.float32], *args: Any, **how: Any) -> npt.NDArray[np.int32]:
+        built.append(len(x))
+        return build(x, *args, **how)
+
+    monkeypatch.setattr(descent, "build", counted)
+    runs = tmp_path / "run", tmp_path / "again"
+    options = {"builder": "pynndescent", "block_rows": 1500}
+    one, again = (fit(gauss(tmp_path), run, **options) for run in runs)
+    assert len(built) == 2 * one["n_blocks"] > 2
+    assert one["recall"] >= 0.95
+    assert again["builder"] == "pynndescent"
+    assert results(runs[0]) == results(runs[1])
+
+
 def test_missed_recall_is_warned_of_everywhere(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
