@@ -189,7 +189,7 @@ def choose_metric(
     if requested == COSINE or (angles and not of_one_length(x)):
         by[COSINE] = judge([(every, directions.apply(x))], y, n_judged, k, threads)
     no_direction = float((~x.any(axis=1)).mean())
-    statistics, scores = FeatureStatistics(x.shape[1]), None
+    relevant, statistics, scores = np.zeros(0), FeatureStatistics(x.shape[1]), None
     freely = requested in LEARNED or not embedded
     if freely and (scores := curves(x)) is not None:
         normal = scores.apply(x)
@@ -199,16 +199,17 @@ def choose_metric(
             x, by = normal, by | both
         else:
             scores = None
-    statistics.see(x)
-    logits_too = freely and requested != WEIGHTED
-    with fitted_beside(
-        lambda: fit_logits(x, y, seed, threads) if logits_too else None, threads
-    ) as fitted:
-        most = by[AS_SCALED if scores is None else NORMAL_SCORES].least
-        most *= 1.0 if freely else 1.0 - EVIDENT
-        shares, weighted, relevant = _learned(x, y, statistics, most, freely, k, seed, threads)
-    if not freely and weighted.least > most:
-        relevant = np.zeros(0)
+    if freely or requested == "auto":
+        statistics.see(x)
+        logits_too = freely and requested != WEIGHTED
+        with fitted_beside(
+            lambda: fit_logits(x, y, seed, threads) if logits_too else None, threads
+        ) as fitted:
+            most = by[AS_SCALED if scores is None else NORMAL_SCORES].least
+            most *= 1.0 if freely else 1.0 - EVIDENT
+            shares, weighted, relevant = _learned(x, y, statistics, most, freely, k, seed, threads)
+        if not freely and weighted.least > most:
+            relevant = np.zeros(0)
     parts, forests = [(every, unweighted(x))], None
     if relevant.max(initial=0.0) > 0:
         by[WEIGHTED] = weighted

@@ -184,6 +184,8 @@ def test_embeddings_are_weighed_where_that_is_evident() -> None:
     assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine", "weighted"]
     assert chosen.metric == "weighted"
     assert not isinstance(by, Modeled)
+    chosen, _ = choose_metric(x, y, 0, "cosine", embedded=True)  # nothing is learned for it
+    assert [one.metric for one in chosen.tried] == ["as-scaled", "cosine"]
     rng = np.random.default_rng(0)
     hidden = rng.normal(size=(3000, 8))  # of a curved surface
     x = np.tanh(hidden @ rng.normal(size=(8, 64)) / 2) + 0.3 * np.sin(
