@@ -24,7 +24,7 @@ from benchmarks.study import data
 from benchmarks.study.noises import corrupted
 from benchmarks.study.results import Results
 from benchmarks.study.suspects_study import TUNED, UNTUNED
-from pipeline.blocks.metric import AS_SCALED, MODEL, WEIGHTED, choose_metric
+from pipeline.blocks.metric import AS_SCALED, EMBEDDING, MODEL, WEIGHTED, choose_metric
 from pipeline.blocks.scaling import spreads
 from pipeline.estimator import RobustKNeighborsClassifier
 from pipeline.knn.exact import nearest
@@ -114,7 +114,8 @@ def case(x: NDArray[np.float32], y: Int, given: Int) -> dict[str, Any]:
     """Average precision of the suspects and accuracy on the pool's own rows, by metric."""
     order = np.random.default_rng(1).permutation(len(x))
     start = time.perf_counter()
-    choice, by = choose_metric(x[order], given[order], 0, angles=False)
+    embedded = x.shape[1] >= EMBEDDING
+    choice, by = choose_metric(x[order], given[order], 0, angles=False, embedded=embedded)
     seconds = time.perf_counter() - start
     rows = {choice.metric: by.apply(x), AS_SCALED: x}
     for other in {*METRICS} - {*rows}:
