@@ -236,6 +236,17 @@ def test_lists_that_are_no_embedding(tmp_path: Path) -> None:
     np.testing.assert_array_equal(read(open_source(path, label_column="y"))[0][1], [3.0, 4.0])
 
 
+def test_files_without_rows_say_nothing_of_embeddings(tmp_path: Path) -> None:
+    table = pa.table({"e": [[1.0, 2.0], [3.0, 4.0]], "y": [0, 1]})
+    pq.write_table(table.slice(0, 0), tmp_path / "0.parquet")
+    with pytest.raises(InputError, match=r"0\.parquet: no rows; give at least one"):
+        open_source(tmp_path / "0.parquet", with_labels=False, features=("e[0]", "e[1]"))
+    pq.write_table(table, tmp_path / "1.parquet")
+    source = open_source(tmp_path, label_column="y")
+    assert source.feature_names == ("e[0]", "e[1]")
+    np.testing.assert_array_equal(read(source)[0], [[1.0, 2.0], [3.0, 4.0]])
+
+
 @pytest.mark.parametrize("extension", ["parquet", "feather"])
 def test_halves(tmp_path: Path, extension: str) -> None:
     halves = pa.array([np.float16(v) for v in (0.5, -2.0, 65504.0)] + [None], pa.float16())
