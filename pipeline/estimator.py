@@ -607,6 +607,8 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         check_is_fitted(self)
         X = in_memory(X)
         features = validate_data(self, X, **_ROWS, reset=False)
+        if issparse(features) and not issparse(self._x):
+            features = features.toarray()
         x = self._rows(features)
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
         longest = self._longest if is_weighed else self.n_neighbors_

@@ -412,6 +412,14 @@ def test_sparse_rows_give_what_dense_ones_do(metric: str, n: int) -> None:
     assert (sparse.predict(csr_array(x)) == y).mean() > 0.97
 
 
+@pytest.mark.parametrize("metric", ["auto", "seuclidean", "weighted", "model"])
+def test_new_rows_may_be_sparse_where_training_had_dense_ones(metric: str) -> None:
+    x, _, given = clouds(300, 0)
+    x[:, 0] *= 100
+    model = RobustKNeighborsClassifier(metric=metric).fit(x, given)
+    assert np.array_equal(model.predict_proba(csr_array(x)), model.predict_proba(x))
+
+
 FITTED = ("label_quality_", "label_issues_", "likely_label_", "transition_matrix_")
 
 
