@@ -279,7 +279,9 @@ def read_settings(
             text = file.read(LONGEST + 1)
         if len(text) > LONGEST:
             raise InputError(f"--config {path}: over {LONGEST:,} bytes; give a file of options")
-        content = tomllib.loads(text.decode())
+        content = tomllib.loads(text.decode("utf-8-sig"))
+    except UnicodeDecodeError as error:
+        raise InputError(f"--config {path}: is not UTF-8; save it as UTF-8") from error
     except (OSError, ValueError, RecursionError) as error:
         raise InputError(f"--config {path}: {reason_of(error)}") from error
     tables = {key: value for key, value in content.items() if isinstance(value, dict)}

@@ -103,6 +103,8 @@ def test_a_file_of_labels_is_no_column(tmp_path: Path, capsys: pytest.CaptureFix
         ("[tarin]\nk = 7\n", "[tarin]: there is no such command, did you mean train?"),
         ("worker = 1\n[train]\n", "worker: there is no such option, did you mean workers?"),
         (f"noise = 'mi{'[' * 2000}'\n", "'--noise'"),
+        ("\ufeff[train]\nk = 3\n", "--config c.toml: --k 3: must be 5 or more"),
+        ("k = \udcff\n", "--config c.toml: is not UTF-8; save it as UTF-8"),
         ("k = \n", "--config"),
         ("k = " + "[" * 5000, "recursion"),
         ("#" * (1 << 20) + "\n", "over 1,048,576 bytes"),
@@ -116,7 +118,7 @@ def test_a_wrong_file_of_options_is_refused_by_name(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    Path("c.toml").write_text(content)
+    Path("c.toml").write_text(content, "utf-8", "surrogateescape")
     assert main(["train", "t.csv", "--run", "run", "--config", "c.toml"]) == 2
     told = capsys.readouterr().err
     assert said in told
