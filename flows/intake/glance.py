@@ -210,7 +210,7 @@ def _features(
             yield _parsed(name, column, spelling)
         elif place is not None and is_embedding(column.type):
             if name not in lists:
-                lists[name] = list_values(column, length, f"column {name!r}")
+                lists[name] = list_values(column, length, f"{source.files[0]}: column {name!r}")
             yield FeatureCandidate(
                 f"{name}[{place}]", lists[name][:, place].astype(np.float64), False
             )

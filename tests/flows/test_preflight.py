@@ -244,6 +244,15 @@ def test_what_no_training_reads_is_neither_constant_nor_an_id(tmp_path: Path) ->
     run_train(**found["remedies"], run=str(tmp_path / "run"), quiet=True, workers=0)
 
 
+def test_lists_of_several_lengths_are_refused_with_their_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "t.parquet"
+    pq.write_table(pa.table({"e": [[1.0, 2.0], [3.0]], "y": [0, 1]}), path)
+    assert main(["check", str(path), "--label-column", "y"]) == 2
+    assert f"{path}: column 'e' has a list of 1 values" in capsys.readouterr().err
+
+
 def test_a_table_of_nothing_but_labels_gets_no_command(tmp_path: Path) -> None:
     y = np.arange(N) % 2
     pd.DataFrame({"a": 1 + y, "b": 1, "y": y}).to_csv(tmp_path / "t.csv", index=False)
