@@ -210,7 +210,8 @@ def _features(
             yield _parsed(name, column, spelling)
         elif place is not None and is_embedding(column.type):
             if name not in lists:
-                lists[name] = list_values(column, length, f"{source.files[0]}: column {name!r}")
+                where = source.files[0] + ", or a file after it" * (len(source.files) > 1)
+                lists[name] = list_values(column, length, f"{where}: column {name!r}")
             yield FeatureCandidate(
                 f"{name}[{place}]", lists[name][:, place].astype(np.float64), False
             )

@@ -251,6 +251,9 @@ def test_lists_of_several_lengths_are_refused_with_their_file(
     pq.write_table(pa.table({"e": [[1.0, 2.0], [3.0]], "y": [0, 1]}), path)
     assert main(["check", str(path), "--label-column", "y"]) == 2
     assert f"{path}: column 'e' has a list of 1 values" in capsys.readouterr().err
+    pq.write_table(pa.table({"e": [[1.0, 2.0]], "y": [0]}), tmp_path / "s.parquet")
+    assert main(["check", str(tmp_path), "--label-column", "y"]) == 2
+    assert "s.parquet, or a file after it: column 'e' has a list" in capsys.readouterr().err
 
 
 def test_a_table_of_nothing_but_labels_gets_no_command(tmp_path: Path) -> None:
