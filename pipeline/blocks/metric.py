@@ -229,7 +229,8 @@ def choose_metric(
         k_of = {one.metric: one.k for one in tried}
         excess = reached_losses(by[taken], y, k_of[taken])
         excess -= reached_losses(by[AS_SCALED], y, k_of[AS_SCALED])
-        if excess.mean() > SURELY * excess.std() / np.sqrt(n_judged):
+        surely = 0.0 if taken == COSINE else SURELY  # directions leave out what lengths tell
+        if excess.mean() > surely * excess.std() / np.sqrt(n_judged):
             taken, by_reach = AS_SCALED, float(excess.mean())
     choice = MetricChoice(taken, tried, relevant.tolist(), n_judged, by_reach)
     if taken == COSINE:

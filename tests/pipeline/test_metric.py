@@ -239,6 +239,10 @@ def test_directions_that_how_far_neighbors_are_makes_idle_are_not_taken() -> Non
     chosen, by = choose_metric(x, y, 0, embedded=True)
     assert (chosen.metric, by) == ("as-scaled", Scaling())
     assert min(chosen.tried, key=lambda one: one.loss).metric == "cosine"
+    x, _, y = scattered(300, 1.5, 0, rates=(0.2, 0.2))  # so few that it is not sure
+    chosen, by = choose_metric(x + np.float32(0.3), y, 0)
+    assert (chosen.metric, by) == ("as-scaled", Scaling())
+    assert min(chosen.tried, key=lambda one: one.loss).metric == "cosine"
 
 
 @pytest.mark.parametrize("c", [2, 3])
