@@ -454,28 +454,30 @@ def open_tables(
     Raises `InputError` where they have other columns than the first that has rows, or not those
     wanted.
     """
-    looks = [look(location, request).given(constants) for location, constants in files.items()]
-    known = [there.table.n_rows for there in looks]
-    n_rows = None if None in known else sum(filter(None, known))
-    if n_rows == 0:
+    looks = (look(location, request).given(constants) for location, constants in files.items())
+    first = next((there for there in looks if there.table.n_rows != 0), None)
+    if first is None:
         raise InputError(f"{root.name}: no rows; give at least one")
-    first = looks[next(number for number, rows in enumerate(known) if rows != 0)]
     places = first.expanded(request)
     names, label, beside = _chosen(first, places, request)
     _check_parse(first.table.location.name, first.names, request)
     features = tuple(places[name] for name in names)
     tables: list[TableRows] = []
-    for number, there in enumerate(looks):
+    for number, (location, constants) in enumerate(files.items()):
+        there = first
+        if location != first.table.location:
+            there = look(location, request).given(constants)
         if set(there.names) != set(first.names):
             raise InputError(
                 f"{there.table.location.name}: columns {listed(there.names)} are not those of "
                 f"{first.table.location.name}: {listed(first.names)}; give files of one table"
             )
-        constants = there.constants
         selection = Selection(features, label, number, constants, beside, request.raw, request.use)
         if not request.raw:
             there.check(selection)
         tables.append(replace(there.table, selection=selection))
+    known = [table.n_rows for table in tables]
+    n_rows = None if None in known else sum(filter(None, known))
     label_kind = None if label is None else first.kinds.get(label)
     return Source(
         kind=kind,
