@@ -136,7 +136,7 @@ def test_reviewed_in_truth_and_trained_again(tmp_path: Path) -> None:
     try:
         said = (re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", line) for line in process.stderr)
         url = next(found[0] for found in said if found)
-        (card,) = httpx.get(url + "api/next", params={"tab": "t"}).json()["cards"]
+        (card,) = httpx.get(url + "api/next", params={"tab": "t"}, timeout=60).json()["cards"]
         lines = pd.read_csv(whole)
         line = lines.iloc[card["row"]]
         cells = dict(zip(lines.columns, card["content"]["cells"], strict=True))
@@ -144,7 +144,7 @@ def test_reviewed_in_truth_and_trained_again(tmp_path: Path) -> None:
         for name in ("age", "pulse", "sleep"):
             assert float(cells[name]) == pytest.approx(line[name], rel=1e-5)
         answer = {"id": uuid.uuid4().hex, "row": card["row"], "label": 1, "reviewer": "eve"}
-        assert httpx.post(url + "api/answer", json=answer).status_code == 200
+        assert httpx.post(url + "api/answer", json=answer, timeout=60).status_code == 200
     finally:
         process.send_signal(signal.SIGINT)
         out, _ = process.communicate(timeout=60)

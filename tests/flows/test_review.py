@@ -162,12 +162,13 @@ class Served:
         return AnswersFile.open(str(self.log))
 
     def get(self, path: str, **query: Any) -> Any:
-        reply = httpx.get(self.url + path, params=query, verify=False)
+        reply = httpx.get(self.url + path, params=query, verify=False, timeout=60)
         assert reply.status_code == 200, reply.text
         return reply.json()
 
     def post(self, path: str, **body: Any) -> httpx.Response:
-        return httpx.post(self.url + path, json={"reviewer": "ann", **body}, verify=False)
+        said = {"reviewer": "ann", **body}
+        return httpx.post(self.url + path, json=said, verify=False, timeout=60)
 
     def answer(self, row: int, label: int | None, **more: Any) -> Any:
         reply = self.post("api/answer", id=uuid.uuid4().hex, row=row, label=label, **more)
@@ -252,9 +253,10 @@ def served(
         "reviewer": "ann",
         "answers": str(log),
     }
+    token = TOKEN + uuid.uuid4().hex  # which a tab that another test has left open does not know
     listener = listening(0, about["run"])
     server = uvicorn.Server(
-        uvicorn.Config(application(desk, exhibit, about, TOKEN), log_level="error")
+        uvicorn.Config(application(desk, exhibit, about, token), log_level="error")
     )
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
@@ -262,7 +264,7 @@ def served(
         time.sleep(0.01)
     port = listener.getsockname()[1]
     try:
-        yield Served(f"http://127.0.0.1:{port}/{TOKEN}/", log, made)
+        yield Served(f"http://127.0.0.1:{port}/{token}/", log, made)
     finally:
         server.should_exit = True
         thread.join()
