@@ -49,7 +49,7 @@ from pipeline.decision.threshold import cost_share, credible, tempered, vote_tab
 from pipeline.decision.votes import FEWEST_NEIGHBORS, counts, extremes_with_self, k_grid
 from pipeline.diagnostics.health import is_coarse_in_float32
 from pipeline.in_memory import training_lists
-from pipeline.knn.rows import METRICS, Rows, as_rows, nearest_rows
+from pipeline.knn.rows import METRICS, Rows, as_rows, dense, nearest_rows
 from pipeline.knn.threads import Threads
 from pipeline.methods.rules import rule_of
 from pipeline.noise.copies import (
@@ -461,7 +461,7 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         """Rows whose Euclidean distances order as the metric does."""
         if self.metric_ in METRICS:
             return as_rows(x, self.metric_)
-        return self._weights.apply(self._scaling.apply(x))
+        return self._weights.apply(self._scaling.apply(dense(x)))
 
     def _choose_k(self, near: Int64) -> int:
         """The size of the least sum of the classes' leave-one-out scores."""
@@ -607,8 +607,6 @@ class RobustKNeighborsClassifier(ClassifierMixin, BaseEstimator):  # type: ignor
         check_is_fitted(self)
         X = in_memory(X)
         features = validate_data(self, X, **_ROWS, reset=False)
-        if issparse(features) and not issparse(self._x):
-            features = features.toarray()
         x = self._rows(features)
         is_weighed = self.weighed_vote_ is not None and self.weighed_vote_.taken
         longest = self._longest if is_weighed else self.n_neighbors_
