@@ -263,7 +263,8 @@ def _train(**params: Any) -> Called:
 @_flow("check", "look at a source: what is understood, and what is suspicious", tells=False)
 def _check(**params: Any) -> Called:
     from flows.intake.health import Health
-    from flows.intake.preflight import command, run_check
+    from flows.intake.preflight import run_check
+    from flows.intake.remedies import command
 
     content = run_check(**params)
     health = Health.model_validate(content)
