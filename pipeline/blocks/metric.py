@@ -151,6 +151,69 @@ class Modeled(Scaling):
         return weighted if self.forests is None else np.hstack([weighted, self.forests.apply(x)])
 
 
+@dataclass(frozen=True)
+class Judge:
+    """What all metrics are judged by: labels of a sample's first rows."""
+
+    y: Integers
+    """(row,) codes of the sample."""
+    n_judged: int
+    k: tuple[int, ...]
+    """`sizes` of the sample."""
+    threads: Threads = ALONE
+
+    def of(self, x: Float32) -> Trial:
+        """A metric that makes x (row, feature) of the sample."""
+        return self.of_parts([(np.arange(self.n_judged), x)])
+
+    def of_parts(self, parts: Iterable[tuple[Int64, Float32]]) -> Trial:
+        """A metric that is learned apart from what it is judged by.
+
+        parts : places of rows to judge, and features of all rows as the metric has them for these;
+            read one after the other, as each is as large as the sample
+        """
+        index = np.empty((self.n_judged, self.k[-1]), np.int64)
+        distance = np.empty(index.shape, np.float32)
+        for rows, x in parts:
+            index[rows], distance[rows] = nearest(
+                x[rows], x, self.k[-1], exclude=rows, threads=self.threads
+            )
+        return Trial(index, distance, label_losses(index, self.y, self.k))
+
+
+@dataclass(frozen=True)
+class Learned:
+    """What labels say of features."""
+
+    statistics: FeatureStatistics
+    rows: tuple[Int64, ...]
+    """For each fold, the rows to judge."""
+    shares: Float64
+    """(fold, feature) of which each fold's weights are made."""
+    trial: Trial
+    """Of these weights."""
+    relevance: Float64
+    """(feature,) beyond that for shuffled labels; none above 0 where features tell nothing."""
+    forests: Forests | None = None
+    """Logits to stand beside."""
+
+    @property
+    def tells(self) -> bool:
+        """Whether any feature tells something."""
+        return bool(self.relevance.max(initial=0.0) > 0)
+
+    @property
+    def of_folds(self) -> list[tuple[Int64, Scaling]]:
+        """For each fold, the rows to judge and their weights."""
+        each = (weights(self.statistics, share) for share in self.shares)
+        return list(zip(self.rows, each, strict=True))
+
+    @property
+    def of_all(self) -> Scaling:
+        """The weights to take."""
+        return weights(self.statistics, self.shares.mean(axis=0))
+
+
 def choose_metric(
     x: Float32,
     y: Integers,
@@ -181,114 +244,113 @@ def choose_metric(
     threads : that share the searches and the trees; no part of what is chosen
     """
     x, y = x[:SAMPLE_ROWS], y[:SAMPLE_ROWS]
-    n_judged, k = min(len(x), JUDGED_ROWS), sizes(len(x), n_rows)
-    every = np.arange(n_judged)
-    by = {AS_SCALED: judge([(every, x)], y, n_judged, k, threads)}
-    directions = Scaling(directions=True)
+    judge = Judge(y, min(len(x), JUDGED_ROWS), sizes(len(x), n_rows), threads)
+    directions, no_direction = Scaling(directions=True), float((~x.any(axis=1)).mean())
+    by = {AS_SCALED: judge.of(x)}
     angles &= x.shape[1] > 1  # a single feature has two
     if requested == COSINE or (angles and not of_one_length(x)):
-        by[COSINE] = judge([(every, directions.apply(x))], y, n_judged, k, threads)
-    no_direction = float((~x.any(axis=1)).mean())
-    relevant, statistics, scores = np.zeros(0), FeatureStatistics(x.shape[1]), None
+        by[COSINE] = judge.of(directions.apply(x))
     freely = requested in LEARNED or not embedded
-    if freely and (scores := curves(x)) is not None:
+    plain, scores = AS_SCALED, curves(x) if freely else None
+    if scores is not None:
         normal = scores.apply(x)
-        both = {AS_SCALED: by[AS_SCALED]}
-        both[NORMAL_SCORES] = judge([(every, normal)], y, n_judged, k, threads)
-        if simplest(compared(both, k), SURELY).metric == NORMAL_SCORES:
+        both = {AS_SCALED: by[AS_SCALED], NORMAL_SCORES: judge.of(normal)}
+        plain = simplest(compared(both, judge.k), SURELY).metric
+        if plain == NORMAL_SCORES:
             x, by = normal, by | both
         else:
             scores = None
+    learned = None
     if freely or requested == "auto":
-        statistics.see(x)
-        logits_too = freely and requested != WEIGHTED
-        with fitted_beside(
-            lambda: fit_logits(x, y, seed, threads) if logits_too else None, threads
-        ) as fitted:
-            most = by[AS_SCALED if scores is None else NORMAL_SCORES].least
-            most *= 1.0 if freely else 1.0 - EVIDENT
-            shares, weighted, relevant = _learned(x, y, statistics, most, freely, k, seed, threads)
-        if not freely and weighted.least > most:
-            relevant = np.zeros(0)
-    parts, forests = [(every, unweighted(x))], None
-    if relevant.max(initial=0.0) > 0:
-        by[WEIGHTED] = weighted
-        rows = [judged for judged, _ in folds(len(x), n_judged)]
-        parts = [
-            (mine, weights(statistics, share)) for mine, share in zip(rows, shares, strict=True)
-        ]
-        forests = fitted()
-    beside = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
-    for name, columns in beside.items():
+        with_logits = freely and requested != WEIGHTED
+        learned = _learn(x, judge, by[plain].least, freely, with_logits, seed)
+    parts, models = [(np.arange(judge.n_judged), unweighted(x))], {PROBABILITIES: logits}
+    if learned is not None and learned.tells:
+        by[WEIGHTED], parts = learned.trial, learned.of_folds
+        models[MODEL] = None if learned.forests is None else learned.forests.apply(x)
+    for name, columns in models.items():
         if columns is not None:
-            transformed = ((mine, np.hstack([to.apply(x), columns])) for mine, to in parts)
-            by[name] = judge(transformed, y, n_judged, k, threads)
-    tried = compared(by, k)
+            beside = ((rows, np.hstack([to.apply(x), columns])) for rows, to in parts)
+            by[name] = judge.of_parts(beside)
+    tried = compared(by, judge.k)
     taken, by_reach = requested if requested in by else simplest(tried).metric, 0.0
     if requested == "auto" and taken in RIVALS and scores is None and y.max() < FEW_CLASSES:
-        k_of = {one.metric: one.k for one in tried}
-        excess = reached_losses(by[taken], y, k_of[taken])
-        excess -= reached_losses(by[AS_SCALED], y, k_of[AS_SCALED])
-        surely = 0.0 if taken == COSINE else SURELY  # directions leave out what lengths tell
-        if excess.mean() > surely * excess.std() / np.sqrt(n_judged):
-            taken, by_reach = AS_SCALED, float(excess.mean())
-    choice = MetricChoice(taken, tried, relevant.tolist(), n_judged, by_reach)
+        by_reach = _lost_by_reach(by, tried, taken, y)
+        taken = AS_SCALED if by_reach else taken
+    relevant = [] if learned is None else learned.relevance.tolist()
+    choice = MetricChoice(taken, tried, relevant, judge.n_judged, by_reach)
     if taken == COSINE:
         return replace(choice, no_direction=no_direction), directions
     if taken == AS_SCALED:
         return choice, Scaling()
     if taken == NORMAL_SCORES:
         return choice, Modeled(curves=scores)
-    whole = weights(statistics, shares.mean(axis=0)) if WEIGHTED in by else unweighted(x)
-    beside_it = forests if taken == MODEL else None
-    if beside_it is None and scores is None:
+    whole, forests = unweighted(x), None
+    if learned is not None and learned.tells:
+        whole, forests = learned.of_all, learned.forests if taken == MODEL else None
+    if forests is None and scores is None:
         return choice, whole
-    return choice, Modeled(whole.offset, whole.factor, False, beside_it, scores)
+    return choice, Modeled(whole.offset, whole.factor, False, forests, scores)
 
 
-def _learned(
-    x: Float32,
-    y: Integers,
-    statistics: FeatureStatistics,
-    most: float,
-    freely: bool,
-    k: tuple[int, ...],
-    seed: int,
-    threads: Threads,
-) -> tuple[Float64, Trial, Float64]:
-    """Shares (fold, feature) of which each fold's weights are made, rows judged with them, and
-    relevance (feature,) beyond that for shuffled labels.
+def _lost_by_reach(by: dict[str, Trial], tried: list[Tried], taken: str, y: Integers) -> float:
+    """Log loss by which features as scaled predict better than the metric taken, where how far
+    neighbors are counts, too; 0 where they do not surely."""
+    k_of = {one.metric: one.k for one in tried}
+    excess = reached_losses(by[taken], y, k_of[taken])
+    excess -= reached_losses(by[AS_SCALED], y, k_of[AS_SCALED])
+    surely = 0.0 if taken == COSINE else SURELY  # directions leave out what lengths tell
+    is_sure = excess.mean() > surely * excess.std() / np.sqrt(len(excess))
+    return float(excess.mean()) if is_sure else 0.0
 
-    Shares are the better of the two of `relevance`, or the second if not `freely` learned; or, if
-    their loss is below the `most` that it may be, those of `joint_relevance` where they surely pay,
-    repeated while the loss falls.
-    """
-    n_judged = min(len(x), JUDGED_ROWS)
-    parts = list(folds(len(x), n_judged))
 
-    def judged(shares: Float64) -> tuple[Float64, Trial]:
-        weighted = (
-            (rows, weights(statistics, share).apply(x))
-            for (rows, _), share in zip(parts, shares, strict=True)
-        )
-        return shares, judge(weighted, y, n_judged, k, threads)
+def _learn(
+    x: Float32, judge: Judge, least: float, freely: bool, with_logits: bool, seed: int
+) -> Learned:
+    """What labels say of features; nothing where that is not `freely` taken, and predicts labels
+    not evidently better than the `least` loss of features as they are."""
+    statistics = FeatureStatistics(x.shape[1])
+    statistics.see(x)
+    most = least if freely else (1.0 - EVIDENT) * least
+    with fitted_beside(
+        lambda: fit_logits(x, judge.y, seed, judge.threads) if with_logits else None, judge.threads
+    ) as fitted:
+        learned = _learn_weights(x, judge, statistics, most, freely, seed)
+    if not freely and learned.trial.least > most:
+        return replace(learned, relevance=np.zeros(0))
+    return replace(learned, forests=fitted()) if learned.tells else learned
 
+
+def _learn_weights(
+    x: Float32, judge: Judge, statistics: FeatureStatistics, most: float, freely: bool, seed: int
+) -> Learned:
+    """Weights by the better of the two shares of `relevance`, or the second if not `freely`
+    learned; or, if their loss is below the `most` that it may be, by those of `joint_relevance`
+    where they surely pay, repeated while the loss falls."""
+    parts, y, threads = list(folds(len(x), judge.n_judged)), judge.y, judge.threads
+    judged = tuple(rows for rows, _ in parts)
     both = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
-    each = [judged(shares) for shares in (both if freely else both[1:])]
+
+    def learned(shares: Float64) -> Learned:
+        each = zip(judged, (weights(statistics, share) for share in shares), strict=True)
+        trial = judge.of_parts((rows, to.apply(x)) for rows, to in each)
+        return Learned(statistics, judged, shares, trial, both[1].mean(axis=0))
+
+    each = [learned(shares) for shares in (both if freely else both[1:])]
     joint = each[-1:]
-    better = min(each, key=lambda way: way[1].least)
-    if better[1].least < most:
+    better = min(each, key=lambda way: way.trial.least)
+    if better.trial.least < most:
         for more in range(1, ROUNDS):
             again = [
                 joint_relevance(x[rows], y[rows], share, seed ^ more, threads)
-                for (_, rows), share in zip(parts, joint[-1][0], strict=True)
+                for (_, rows), share in zip(parts, joint[-1].shares, strict=True)
             ]
-            joint.append(judged(np.stack(again)))
-            if joint[-1][1].least >= joint[-2][1].least:
+            joint.append(learned(np.stack(again)))
+            if joint[-1].trial.least >= joint[-2].trial.least:
                 break
     ways = [better, *joint[1:]]
-    tried = compared({str(at): by for at, (_, by) in enumerate(ways)}, k)
-    return *ways[tried.index(simplest(tried, SURELY))], both[1].mean(axis=0)
+    tried = compared({str(at): way.trial for at, way in enumerate(ways)}, judge.k)
+    return ways[tried.index(simplest(tried, SURELY))]
 
 
 def of_one_length(x: Float32) -> bool:
@@ -415,27 +477,6 @@ def sizes(n_rows: int, n_pool: int = 0) -> tuple[int, ...]:
     nothing where they are narrow."""
     most = max(NARROW, SIZES[-1] * min(1.0, n_rows / max(1, n_pool)))
     return SIZES[:1] + tuple(k for k in SIZES[1:] if 2 * k <= n_rows and k <= most)
-
-
-def judge(
-    parts: Iterable[tuple[Int64, Float32]],
-    y: Integers,
-    n_judged: int,
-    sizes: tuple[int, ...],
-    threads: Threads = ALONE,
-) -> Trial:
-    """The first rows under a metric.
-
-    parts : places of rows to judge, and features of all rows as the metric has them for these; read
-        one after the other, as each is as large as the sample
-    """
-    index = np.empty((n_judged, sizes[-1]), np.int64)
-    distance = np.empty(index.shape, np.float32)
-    for judged, x in parts:
-        index[judged], distance[judged] = nearest(
-            x[judged], x, sizes[-1], exclude=judged, threads=threads
-        )
-    return Trial(index, distance, label_losses(index, y, sizes))
 
 
 def label_losses(index: Int64, y: Integers, sizes: tuple[int, ...]) -> Float64:

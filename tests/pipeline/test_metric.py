@@ -43,6 +43,7 @@ from pipeline.blocks.metric import (
     LEARNING_ROWS,
     NARROW,
     SIZES,
+    Judge,
     Modeled,
     Trial,
     Tried,
@@ -50,7 +51,6 @@ from pipeline.blocks.metric import (
     compared,
     folds,
     joint_relevance,
-    judge,
     reached_losses,
     relevance,
     sizes,
@@ -210,7 +210,7 @@ def test_losses_are_those_of_all_distances(n: int, classes: int, seed: int) -> N
     y = np.r_[np.arange(classes), rng.integers(0, classes, n - classes)]
     n_judged = n // 2
     halves = [(np.flatnonzero(np.arange(n_judged) % 2 == at), x) for at in (0, 1)]
-    found = judge(halves, y, n_judged, sizes(n)).loss
+    found = Judge(y, n_judged, sizes(n)).of_parts(halves).loss
     for row in range(n_judged):
         distance = np.square(x - x[row]).sum(axis=1)
         distance[row] = np.inf
@@ -251,7 +251,7 @@ def test_directions_that_how_far_neighbors_are_makes_idle_are_not_taken() -> Non
 def test_losses_by_reach_are_their_definition(c: int, seed: int) -> None:
     x, _, _ = scattered(80, 2.0)
     y = 2 * np.random.default_rng(seed).integers(0, c, 80)  # codes that no row has, too
-    found = reached_losses(judge([(np.arange(40), x)], y, 40, (7, 9)), y, 7)
+    found = reached_losses(Judge(y, 40, (7, 9)).of(x), y, 7)
     shares, far = np.empty((40, c)), np.empty(40)
     for row in range(40):
         away = np.sqrt(np.square(x - x[row], dtype=np.float64).sum(axis=1))
