@@ -293,6 +293,7 @@ def lost_cluster(error: Exception) -> str | None:
     if "distributed" not in sys.modules:
         return None
     from distributed import CancelledError
+    from distributed.client import ClosedClientError
     from distributed.comm import CommClosedError
     from distributed.scheduler import KilledWorker
 
@@ -302,7 +303,7 @@ def lost_cluster(error: Exception) -> str | None:
             "code; most often it is memory: give workers more and run again to resume, or lower "
             "--block-rows in another --run folder"
         )
-    if isinstance(error, (CommClosedError, CancelledError)):
+    if isinstance(error, (CommClosedError, CancelledError, ClosedClientError)):
         return (
             "the scheduler is gone; what is done is kept: start it and its workers, and run again "
             "to resume"

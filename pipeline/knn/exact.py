@@ -188,10 +188,12 @@ class _Sample:
             return np.full(len(query), np.inf)
         own, tiles = self.tiles.lower(query)
         bounds = np.concatenate([b for _, b in tiles], axis=1)
+        near = np.isfinite(own)
+        own = np.where(near, own, 0.0)
         lower = np.partition(bounds, rank - 1, axis=1)[:, rank - 1] + own
         lost = _LOST * (1.0 - self.tiles.shrink) * np.abs(own)
         guess = np.maximum(lower + lost, 0.0) / self.tiles.unit**2
-        return np.asarray(np.where(np.isfinite(own), guess, np.inf))
+        return np.asarray(np.where(near, guess, np.inf))
 
 
 def _squared(distance: Float32) -> Float64:

@@ -92,6 +92,18 @@ def test_what_killed_workers_is_mended_in_a_way_that_a_run_allows(
         fit(source, tmp_path / "run", block_rows=100)
 
 
+def test_a_client_that_gave_up_on_its_scheduler_says_that_it_is_gone() -> None:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as scheduler:
+        client = Client(scheduler, set_as_default=False)
+        future = client.submit(int, 1)
+        client.close()
+        with pytest.raises(Exception, match="closed") as gone:
+            client.cancel(future)
+    said = lost_cluster(gone.value)
+    assert said is not None
+    assert said.startswith("the scheduler is gone")
+
+
 @pytest.mark.parametrize(("n_threads", "together"), [(4, True), (1, False)])
 def test_a_worker_of_several_threads_makes_all_lists_at_once(
     n_threads: int, together: bool, pool: PoolWriter, tmp_path: Path
