@@ -33,7 +33,7 @@ SCRIPTS = ("main.js", "card.js", "desk.js")
 PORTS = range(20_000, 30_000)
 MOST_BYTES = 1 << 16
 """Of what a page sends."""
-NO_TOKEN = "this page is opened by the address that knnoise review printed, with its token"
+NO_TOKEN = "this page is opened by the address that was printed last, with its token"
 
 
 class _Body(BaseModel):

@@ -994,6 +994,23 @@ def test_answers_wait_in_the_browser_while_the_server_is_away(
     until(browser, lambda: unsent(browser) == [])
 
 
+def test_an_address_that_has_ended_is_said_whatever_the_page_asks_of_it(
+    browser: Chrome, page: Served
+) -> None:
+    visit(browser, page)
+    browser.execute_script(
+        "window.fetch = () => Promise.resolve(new Response('no', {status: 403}))"
+    )
+    for key in "1u":  # to answer, to load the next questions and to undo
+        press(browser, key)
+        time.sleep(0.3)
+        assert "address has ended" in browser.find_element(By.ID, "trouble").text
+    first = row(browser)
+    browser.get(page.url)
+    until(browser, lambda: unsent(browser) == [])
+    assert first not in page.answers().answers
+
+
 def test_texts_of_the_nearest_rows_are_beside_a_text(
     browser: Chrome, made: Made, tmp_path: Path
 ) -> None:

@@ -11,12 +11,14 @@ export const newId = () => {
   return [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 };
 
+const ENDED = "This address has ended. Open the one that was printed last; what is not saved yet goes there.";
+
 const call = async (path, body) => {
   const options = body && { method: "POST", body: JSON.stringify(body), headers: { "Content-Type": "application/json" } };
   const reply = await fetch(`api/${path}`, options);
   const found = await reply.json().catch(() => ({ error: `${reply.status} ${reply.statusText}`.trim() }));
   if (reply.ok) return found;
-  const error = new Error(found.error ?? reply.statusText);
+  const error = new Error(reply.status === 403 ? ENDED : found.error ?? reply.statusText);
   error.refused = reply.status === 422;
   error.ended = reply.status === 403;
   throw error;
@@ -83,7 +85,7 @@ export class Desk {
           continue;
         }
         if (error.ended) {
-          this.onTrouble("This address has ended. Open the one that knnoise review printed last; what is not saved yet goes there.");
+          this.onTrouble(error.message);
           return;
         }
         this.onTrouble(`Not saved yet (${error.message}); it is tried again. Keep this page open.`);
