@@ -994,6 +994,29 @@ def test_answers_wait_in_the_browser_while_the_server_is_away(
     until(browser, lambda: unsent(browser) == [])
 
 
+def test_an_undo_that_failed_is_tried_again_on_the_same_answer(
+    browser: Chrome, page: Served
+) -> None:
+    visit(browser, page)
+    asked: list[int] = []
+    for _ in range(2):
+        asked.append(row(browser))
+        press(browser, "1")
+        until(browser, lambda: asked[-1] in page.answers().answers)
+    browser.execute_script(
+        "window.real = window.fetch; window.fetch = () => Promise.reject(new Error('away'))"
+    )
+    trouble = browser.find_element(By.ID, "trouble")
+    press(browser, "u")
+    until(browser, lambda: trouble.text == "away")
+    browser.execute_script("window.fetch = window.real")
+    press(browser, "u")
+    until(browser, lambda: row(browser) == asked[1])
+    assert asked[0] in page.answers().answers
+    assert asked[1] not in page.answers().answers
+    assert trouble.text == ""
+
+
 def test_an_address_that_has_ended_is_said_whatever_the_page_asks_of_it(
     browser: Chrome, page: Served
 ) -> None:

@@ -104,6 +104,7 @@ export class Desk {
     await this.flush();
     const found = await call("undo", { id, reviewer });
     this.onState(found);
+    this.onTrouble("");
     return found.cards;
   }
 }

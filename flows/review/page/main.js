@@ -109,7 +109,10 @@ const undo = async () => {
     }
     current = 0;
     show();
-  } catch (error) { trouble(error.message); }
+  } catch (error) {
+    given.push(id);  // it stands, and is the next to take back
+    trouble(error.message);
+  }
 };
 
 const again = async (row) => {
