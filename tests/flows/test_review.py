@@ -994,6 +994,22 @@ def test_answers_wait_in_the_browser_while_the_server_is_away(
     until(browser, lambda: unsent(browser) == [])
 
 
+def test_a_tab_that_another_opened_is_asked_other_rows(browser: Chrome, page: Served) -> None:
+    visit(browser, page)
+    asked, handle = row(browser), browser.current_window_handle
+    browser.execute_script("window.open(location.href)")  # with what its tab keeps, as a duplicate
+    try:
+        browser.switch_to.window(browser.window_handles[-1])
+        until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".card"))
+        assert row(browser) != asked
+    finally:
+        browser.close()
+        browser.switch_to.window(handle)
+    browser.refresh()  # gives its own rows back, and has them again
+    until(browser, lambda: browser.find_elements(By.CSS_SELECTOR, ".card"))
+    assert row(browser) == asked
+
+
 def test_an_undo_that_failed_is_tried_again_on_the_same_answer(
     browser: Chrome, page: Served
 ) -> None:

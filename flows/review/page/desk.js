@@ -29,8 +29,7 @@ export class Desk {
     unsent = `unsent ${file}`;  // a page opened later, by another token, sends what this one could not
     this.onState = onState;
     this.onTrouble = onTrouble;
-    this.tab = sessionStorage.getItem("tab") ?? newId();
-    sessionStorage.setItem("tab", this.tab);
+    this.tab = newId();  // what a browser keeps of a tab its duplicate has, too
     this.sending = Promise.resolve();
   }
 
