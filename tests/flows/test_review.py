@@ -1010,6 +1010,19 @@ def test_a_tab_that_another_opened_is_asked_other_rows(browser: Chrome, page: Se
     assert row(browser) == asked
 
 
+def test_a_key_that_is_held_down_answers_once(browser: Chrome, page: Served) -> None:
+    visit(browser, page)
+    first = row(browser)
+    key = {"type": "keyDown", "key": "1", "text": "1"}
+    for repeated in (False, True, True):
+        browser.execute_cdp_cmd("Input.dispatchKeyEvent", {**key, "autoRepeat": repeated})
+    second = row(browser)
+    assert second != first
+    press(browser, "s")
+    until(browser, lambda: second in page.answers().answers)
+    assert [said.row for said in page.answers().answers.rows()] == sorted([first, second])
+
+
 def test_an_undo_that_failed_is_tried_again_on_the_same_answer(
     browser: Chrome, page: Served
 ) -> None:

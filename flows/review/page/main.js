@@ -187,6 +187,7 @@ const move = (step) => {
 
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
+  if (event.repeat && !event.key.startsWith("Arrow")) return;  // a key held down answers once
   if (event.target.matches("input:not([type=checkbox]), select, textarea")) {
     if (event.key === "Escape") event.target.blur();
     return;
