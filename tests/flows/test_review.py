@@ -1023,6 +1023,37 @@ def test_a_key_that_is_held_down_answers_once(browser: Chrome, page: Served) -> 
     assert [said.row for said in page.answers().answers.rows()] == sorted([first, second])
 
 
+@pytest.fixture(scope="module")
+def of_twelve(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    """A run of as many classes, whose names begin alike."""
+    folder, rng = tmp_path_factory.mktemp("twelve"), np.random.default_rng(7)
+    kind = np.arange(600) % 12
+    x = rng.normal(size=(600, 4)) + 4.0 * rng.normal(size=(12, 4))[kind]
+    given = np.where(rng.random(600) < 0.15, rng.integers(0, 12, 600), kind)
+    frame = pd.DataFrame(x, columns=[*"abcd"]).assign(kind=[f"kind {one:02}" for one in given])
+    frame.to_csv(folder / "table.csv", index=False)
+    fit(folder / "table.csv", folder / "run", label_column="kind", k=None)
+    return Made(folder, folder / "run", kind, given)
+
+
+def test_another_label_is_chosen_by_keys_and_given_by_a_button(
+    browser: Chrome, of_twelve: Made, tmp_path: Path
+) -> None:
+    with served(of_twelve, tmp_path / "answers.jsonl", None, None) as page:
+        visit(browser, page)
+        asked = row(browser)
+        box = browser.find_element(By.CSS_SELECTOR, "select[aria-label='another label']")
+        label = box.find_elements(By.TAG_NAME, "option")[2].text
+        browser.execute_script("arguments[0].focus()", box)
+        press(browser, Keys.ARROW_DOWN)
+        press(browser, Keys.ARROW_DOWN)
+        assert (row(browser), list(page.answers().answers.rows())) == (asked, [])
+        press(browser, Keys.TAB)
+        press(browser, Keys.ENTER)
+        until(browser, lambda: asked in page.answers().answers)
+        assert page.answers().answers.of_row(asked).label == label
+
+
 def test_an_undo_that_failed_is_tried_again_on_the_same_answer(
     browser: Chrome, page: Served
 ) -> None:

@@ -99,7 +99,8 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
       h("kbd", {}, key), ` ${label(code)}`,
       code === card.given ? h("span", { class: "tag" }, "as given") : code === card.likely ? h("span", { class: "tag" }, "likely") : null));
   const others = card.choices.slice(keys.length);
-  const more = others.length === 0 ? null : h("select", { "aria-label": "another label", onchange: (event) => answer(Number(event.target.value)) },
+  const give = h("button", { type: "button", disabled: true, onclick: () => answer(Number(more.value)) }, "answer");
+  const more = h("select", { "aria-label": "another label", onchange: () => { give.disabled = !more.value; } },  // each key changes it
     h("option", { value: "" }, "another …"), others.map((code) => h("option", { value: code }, label(code))));
   const skip = config.optional && h("button", { type: "button", onclick: () => answer(null) }, h("kbd", {}, "s"), " don’t know");
   const voters = card.votes.reduce((a, b) => a + b, 0);
@@ -114,7 +115,7 @@ export const question = (card, config, on, onOpen, { grid = false, current = fal
   const id = inFile ? card.content.cells[config.columns.indexOf(config.id_name)] : card.content.id;
   const element = h("article", { class: inFile ? "card in-file" : "card", "data-row": card.row, "aria-current": grid && current ? "true" : undefined },
     inFile ? null : h("div", { class: "exhibit" }, exhibit(card.row, card.content, config, false)),
-    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, more, skip || null)),
+    h("div", {}, h("h2", {}, asked), h("p", { class: "quiet" }, id === undefined || id === null ? facts : `${config.id_name} ${id} · ${facts}`), h("div", { class: "answers" }, buttons, others.length ? [more, give] : null, skip || null)),
     grid ? null : h("div", {},
       h("h3", {}, voters ? `Nearest rows; ${card.votes[card.likely]} of ${voters} neighbors are ${label(card.likely)}` : "Nearest rows, none labeled yet"),
       inFile ? beside(card.neighbors.slice(0, NEAR), "This row and the nearest") : near(pictures ? card.neighbors : card.neighbors.slice(0, NEAR), card, config, onOpen)),
