@@ -1121,6 +1121,23 @@ def test_labels_that_are_digits_are_their_own_keys(
             assert page.answers().answers.of_row(asked).label == label
 
 
+def test_a_digit_that_is_a_label_is_no_other_s_key(browser: Chrome, tmp_path: Path) -> None:
+    rng = np.random.default_rng(9)
+    sign = rng.choice([-1, 1], 240)
+    frame = pd.DataFrame(rng.normal(size=(240, 3)) + 2.0 * sign[:, None], columns=[*"abc"])
+    given = np.where(rng.random(240) < 0.2, -sign, sign)
+    frame.assign(y=given).to_csv(tmp_path / "table.csv", index=False)
+    fit(tmp_path / "table.csv", tmp_path / "run", label_column="y")
+    made = Made(tmp_path, tmp_path / "run", sign, given)
+    with served(made, tmp_path / "answers.jsonl", None, None) as page:
+        visit(browser, page)
+        for key, label in (("1", 1), ("2", -1)):
+            asked = row(browser)
+            press(browser, key)
+            until(browser, lambda: asked in page.answers().answers)  # noqa: B023
+            assert page.answers().answers.of_row(asked).label == label
+
+
 def unsent(browser: Chrome) -> Any:
     """Answers that the browser keeps until they are on the server's disk."""
     kept = browser.execute_script("return {...localStorage}")

@@ -51,11 +51,15 @@ const exhibit = (row, content, config, small) => {
   return columns(content, config) && cells(content, [], config, content.cells ? "Columns" : "Features");
 };
 
-/** [key, code] of the labels that a key answers: a label that is a digit by itself where all are,
- * else by its place among the choices. */
-const keyed = (card, config) =>
-  config.labels.every((label) => /^\d$/.test(label)) ? card.choices.map((code) => [config.labels[code], code]).sort()
-  : card.choices.slice(0, 9).map((code, at) => [String(at + 1), code]);
+/** [key, code] of the labels that a key answers: a label that is a digit by itself, others by the
+ * digits that are none; of more labels than keys the first choices by their place. */
+const keyed = (card, config) => {
+  const digits = config.labels.filter((label) => /^\d$/.test(label));
+  const own = config.labels.length <= Math.max(9, digits.length) ? digits : [];
+  const free = [..."123456789"].filter((key) => !own.includes(key));
+  return card.choices.slice(0, own.length + free.length)
+    .map((code) => [own.includes(config.labels[code]) ? config.labels[code] : free.shift(), code]).sort();
+};
 
 const kind = (label, card) => (label === card.likely ? "likely" : label === card.given ? "given" : "");
 
