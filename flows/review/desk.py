@@ -259,7 +259,9 @@ class Desk:
                 "last": mine[-1].id if mine else None,
                 "measured": measured,
                 "conflicts": [
-                    {"row": one.row, "labels": one.labels} for one in answers.rows() if one.conflict
+                    {"row": one.row, "labels": one.labels, "listed": one.row in self._place}
+                    for one in answers.rows()
+                    if one.conflict
                 ],
             }
 

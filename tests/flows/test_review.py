@@ -39,7 +39,7 @@ from flows.cli import main
 from flows.engine.progress import Reporter
 from flows.options.params import ReviewParams
 from flows.report.rows import Features, Shown
-from flows.review import desk_of, open_answers, review_text, run_review, take
+from flows.review import desk_of, keep, open_answers, review_text, run_review, take
 from flows.review.desk import Filters
 from flows.review.prepare import prepared
 from flows.review.server import application, listening
@@ -447,7 +447,8 @@ def test_tabs_and_people_are_asked_different_rows(page: Served) -> None:
     page.answer(first[0], 0)
     page.answer(first[0], 1, reviewer="bob")
     state = page.get("api/state", reviewer="ann")
-    assert state["conflicts"] == [{"row": first[0], "labels": {"ann": "no", "bob": "yes <b>"}}]
+    said = {"labels": {"ann": "no", "bob": "yes <b>"}}
+    assert state["conflicts"] == [{"row": first[0], **said, "listed": True}]
     assert "Reviewers disagree on 1 row." in state["measured"]["sentences"]
     assert first[0] not in [c["row"] for c in page.get("api/next", tab="one", n=48)["cards"]]
 
@@ -1052,6 +1053,21 @@ def test_another_label_is_chosen_by_keys_and_given_by_a_button(
         press(browser, Keys.ENTER)
         until(browser, lambda: asked in page.answers().answers)
         assert page.answers().answers.of_row(asked).label == label
+
+
+def test_only_a_row_on_the_list_can_be_looked_at_again(browser: Chrome, page: Served) -> None:
+    _, queue = listed(page.made)
+    outside = next(at for at in range(N) if at not in queue["row"])
+    keep(page.answers(), [(outside, "ann", "no"), (outside, "bob", "yes <b>")])
+    page.answer(asked := int(queue["row"][0]), 0)
+    page.answer(asked, 1, reviewer="bob")
+    visit(browser, page)
+    browser.refresh()
+    until(browser, lambda: len(browser.find_elements(By.CSS_SELECTOR, "#conflicts li")) == 2)
+    told = {one.text for one in browser.find_elements(By.CSS_SELECTOR, "#conflicts li")}
+    assert f"row {outside}: ann: no, bob: yes <b> not on this list" in told
+    browser.find_element(By.CSS_SELECTOR, "#conflicts button").click()
+    until(browser, lambda: row(browser) == asked)
 
 
 def test_an_undo_that_failed_is_tried_again_on_the_same_answer(

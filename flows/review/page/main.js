@@ -37,10 +37,10 @@ const tell = (state) => {
   at("pace").textContent = `${state.answered} of ${state.budget}${pace}`;
   const sentences = state.measured.sentences;
   at("said").replaceChildren(...(sentences.length ? sentences : ["Nothing yet."]).map((line) => h("p", {}, line)));
-  at("conflicts").replaceChildren(...state.conflicts.map(({ row, labels }) =>
+  at("conflicts").replaceChildren(...state.conflicts.map(({ row, labels, listed }) =>
     h("li", {}, `row ${row.toLocaleString("en")}: `,
       Object.entries(labels).map(([who, label]) => `${who}: ${label ?? "don’t know"}`).join(", "), " ",
-      h("button", { type: "button", onclick: () => again(row) }, "look again"))));
+      listed ? h("button", { type: "button", onclick: () => again(row) }, "look again") : "not on this list")));
   if (!given.length && state.last) given.push(state.last);
 };
 
