@@ -1070,6 +1070,20 @@ def test_only_a_row_on_the_list_can_be_looked_at_again(browser: Chrome, page: Se
     until(browser, lambda: row(browser) == asked)
 
 
+def test_text_from_right_to_left_stands_so(browser: Chrome, made: Made, tmp_path: Path) -> None:
+    table = pd.DataFrame({"note": ["שלום, world!"] * N, "n": ["-1"] * N})
+    table.to_csv(tmp_path / "table.csv", index=False)
+    shown = Shown(str(tmp_path / "table.csv"), None, N, None)
+    with served(made, tmp_path / "answers.jsonl", None, shown) as page:
+        visit(browser, page)
+        at = """const range = document.createRange();
+            const cell = document.querySelectorAll(".cells tbody tr")[arguments[0]].cells[1];
+            range.selectNodeContents(cell);
+            const text = range.getBoundingClientRect(), box = cell.getBoundingClientRect();
+            return text.left - box.left > box.right - text.right - 14;"""
+        assert [browser.execute_script(at, place) for place in range(2)] == [True, False]
+
+
 def test_an_undo_that_failed_is_tried_again_on_the_same_answer(
     browser: Chrome, page: Served
 ) -> None:
