@@ -124,8 +124,11 @@ _LASTING = {
     *(errno.ENAMETOOLONG, errno.ELOOP, errno.EROFS, errno.EFBIG, errno.ENXIO, errno.EOVERFLOW),
 }
 """System errors that say what is wrong with the path or the content."""
-NO_ROOM = errno.ENOSPC, errno.EDQUOT, errno.EFBIG
-"""Those of a full disk or quota, or of a file larger than one may be."""
+NO_ROOM = {
+    **dict.fromkeys((errno.ENOSPC, errno.EDQUOT), "make room"),
+    errno.EFBIG: "allow larger files (ulimit -f)",
+}
+"""Those of a full disk or quota, or of a file larger than one may be → what to do."""
 _NETWORK = {
     *("ConnectionError", "ClientConnectionError", "ClientPayloadError", "HTTPClientError"),
     *("IncompleteRead", "IncompleteReadError"),
@@ -223,10 +226,8 @@ def stored(name: str) -> Iterator[None]:
 
 def _remedy(error: Exception) -> str:
     number = error.errno if isinstance(error, OSError) else None
-    if number == errno.EFBIG:
-        return "what a run has done is kept: allow larger files (ulimit -f) and run again"
     if number in NO_ROOM:
-        return "what a run has done is kept: make room and run again"
+        return f"what a run has done is kept: {NO_ROOM[number]} and run again"
     if number in _LASTING or isinstance(error, FileNotFoundError | PermissionError):  # a store's
         return "mend that, or name another"
     return "what a run has done is kept: run again"

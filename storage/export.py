@@ -378,6 +378,7 @@ def _whole_file(target: str) -> Iterator[Any]:
                 shutil.copyfileobj(staged, sink, _COPY_BYTES)
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         # a protocol that fsspec does not know, or values that the format has not
-        full = isinstance(error, OSError) and error.errno in NO_ROOM
-        here = f"; make room there, and in {tempfile.gettempdir()} for parts of sheets and uploads"
-        raise StorageError(f"cannot write {target}: {error}{here if full else ''}") from error
+        remedy = NO_ROOM.get(error.errno) if isinstance(error, OSError) and error.errno else None
+        parts = f"parts of sheets and uploads are in {tempfile.gettempdir()}"
+        room = f"; {remedy}; {parts}" if remedy else ""
+        raise StorageError(f"cannot write {target}: {error}{room}") from error

@@ -274,8 +274,14 @@ def test_a_table_in_a_folder_of_somebody_else_is_refused_before_any_work(tmp_pat
         closed.chmod(0o700)
 
 
-def test_a_full_disk_may_be_that_of_temporary_files(tmp_path: Path) -> None:
-    target, full = str(tmp_path / "a.xlsx"), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-    said = f"cannot write {target}: .*No space left .*; make room there, and in {gettempdir()} for"
+@pytest.mark.parametrize(
+    ("number", "remedy"),
+    [(errno.ENOSPC, "make room"), (errno.EFBIG, r"allow larger files \(ulimit -f\)")],
+)
+def test_a_full_disk_may_be_that_of_temporary_files(
+    number: int, remedy: str, tmp_path: Path
+) -> None:
+    target, full = str(tmp_path / "a.xlsx"), OSError(number, os.strerror(number))
+    said = f"cannot write {target}: .*{full.strerror}.*; {remedy}; parts of .* in {gettempdir()}$"
     with pytest.raises(StorageError, match=said), export._whole_file(target):
         raise full
