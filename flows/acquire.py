@@ -15,6 +15,7 @@ import psutil
 from flows.engine.cluster import machine_memory
 from flows.engine.job import Job
 from flows.engine.progress import Reporter
+from flows.intake.labels import spelled_alike
 from flows.kinds import labels_of
 from flows.options.params import AcquireParams, Paged, Selected
 from flows.orchestration.prefect_flow import computes, flow_of
@@ -202,6 +203,8 @@ def acquire_text(result: Mapping[str, Any]) -> str:
         each = ", ".join(f"{label!r} {n:,}" for label, n in counts[:SHOWN])
         more = f" and {len(counts) - SHOWN:,} more values" if len(counts) > SHOWN else ""
         lines.append(f"bought: {each}{more}, in {result['bought']}")
+        if spelled := spelled_alike(result["label_counts"]):
+            lines.append(f"  {spelled}, and count as several; give rows of one again, as the other")
         alone = [repr(label) for label, n in counts if n == 1][:SHOWN]
         if alone and result["n_known"] >= ENOUGH:
             lines.append(

@@ -218,7 +218,9 @@ def test_labels_of_one_row_alone_are_named(
         given = pd.read_csv(table).kind[:60].where(np.arange(60) > 0, label)
         given.rename("label").rename_axis("row").reset_index().to_csv(answers, index=False)
         assert main([*buy, "--answers", str(answers)]) == 0
-        assert ("of one row alone: 'Cat'; what is" in capsys.readouterr().out) == named
+        text = capsys.readouterr().out
+        assert ("of one row alone: 'Cat'; what is" in text) == named
+        assert ("'Cat' and 'cat' differ by case, spaces or accents, and count" in text) == named
 
 
 def test_columns_are_chosen_and_scaled_as_in_a_training(
