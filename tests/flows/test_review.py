@@ -974,6 +974,8 @@ def test_a_neighbor_opens_whole_and_goes_back(
     third.click()
     assert len(beside(browser, ".pair img")) == 2
     assert beside(browser, "h2") != [f"Row {row(browser)}"]
+    over = "const e = document.getElementById('opened'); return e.scrollWidth - e.clientWidth"
+    assert browser.execute_script(over) == 0
     inner = browser.execute_script("return [document.documentElement.scrollWidth, innerWidth]")
     assert inner[0] <= inner[1]
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
