@@ -379,6 +379,6 @@ def _whole_file(target: str) -> Iterator[Any]:
     except (OSError, ValueError, TypeError, pa.ArrowException) as error:
         # a protocol that fsspec does not know, or values that the format has not
         remedy = NO_ROOM.get(error.errno) if isinstance(error, OSError) and error.errno else None
-        parts = f"parts of sheets and uploads are in {tempfile.gettempdir()}"
-        room = f"; {remedy}; {parts}" if remedy else ""
+        here = f" there, and in {tempfile.gettempdir()} for parts of sheets and uploads"
+        room = f"; {remedy}{here}" if remedy else ""
         raise StorageError(f"cannot write {target}: {error}{room}") from error

@@ -185,13 +185,14 @@ class Judge:
 class Learned:
     """What labels say of features."""
 
-    statistics: FeatureStatistics
-    rows: tuple[Int64, ...]
-    """For each fold, the rows to judge."""
     shares: Float64
     """(fold, feature) of which each fold's weights are made."""
+    of_folds: list[tuple[Int64, Scaling]]
+    """For each fold, the rows to judge and their weights."""
     trial: Trial
-    """Of these weights."""
+    """Of these."""
+    of_all: Scaling
+    """The weights to take."""
     relevance: Float64
     """(feature,) beyond that for shuffled labels; none above 0 where features tell nothing."""
     forests: Forests | None = None
@@ -201,17 +202,6 @@ class Learned:
     def tells(self) -> bool:
         """Whether any feature tells something."""
         return bool(self.relevance.max(initial=0.0) > 0)
-
-    @property
-    def of_folds(self) -> list[tuple[Int64, Scaling]]:
-        """For each fold, the rows to judge and their weights."""
-        each = (weights(self.statistics, share) for share in self.shares)
-        return list(zip(self.rows, each, strict=True))
-
-    @property
-    def of_all(self) -> Scaling:
-        """The weights to take."""
-        return weights(self.statistics, self.shares.mean(axis=0))
 
 
 def choose_metric(
@@ -264,10 +254,12 @@ def choose_metric(
     if freely or requested == "auto":
         with_logits = freely and requested != WEIGHTED
         learned = _learn(x, judge, by[plain].least, freely, with_logits, seed)
-    parts, models = [(np.arange(judge.n_judged), unweighted(x))], {PROBABILITIES: logits}
+    whole, forests = unweighted(x), None
+    parts = [(np.arange(judge.n_judged), whole)]
     if learned is not None and learned.tells:
         by[WEIGHTED], parts = learned.trial, learned.of_folds
-        models[MODEL] = None if learned.forests is None else learned.forests.apply(x)
+        whole, forests = learned.of_all, learned.forests
+    models = {PROBABILITIES: logits, MODEL: None if forests is None else forests.apply(x)}
     for name, columns in models.items():
         if columns is not None:
             beside = ((rows, np.hstack([to.apply(x), columns])) for rows, to in parts)
@@ -285,9 +277,7 @@ def choose_metric(
         return choice, Scaling()
     if taken == NORMAL_SCORES:
         return choice, Modeled(curves=scores)
-    whole, forests = unweighted(x), None
-    if learned is not None and learned.tells:
-        whole, forests = learned.of_all, learned.forests if taken == MODEL else None
+    forests = forests if taken == MODEL else None
     if forests is None and scores is None:
         return choice, whole
     return choice, Modeled(whole.offset, whole.factor, False, forests, scores)
@@ -309,32 +299,31 @@ def _learn(
 ) -> Learned:
     """What labels say of features; nothing where that is not `freely` taken, and predicts labels
     not evidently better than the `least` loss of features as they are."""
-    statistics = FeatureStatistics(x.shape[1])
-    statistics.see(x)
     most = least if freely else (1.0 - EVIDENT) * least
     with fitted_beside(
         lambda: fit_logits(x, judge.y, seed, judge.threads) if with_logits else None, judge.threads
     ) as fitted:
-        learned = _learn_weights(x, judge, statistics, most, freely, seed)
+        learned = _learn_weights(x, judge, most, freely, seed)
     if not freely and learned.trial.least > most:
         return replace(learned, relevance=np.zeros(0))
     return replace(learned, forests=fitted()) if learned.tells else learned
 
 
-def _learn_weights(
-    x: Float32, judge: Judge, statistics: FeatureStatistics, most: float, freely: bool, seed: int
-) -> Learned:
+def _learn_weights(x: Float32, judge: Judge, most: float, freely: bool, seed: int) -> Learned:
     """Weights by the better of the two shares of `relevance`, or the second if not `freely`
     learned; or, if their loss is below the `most` that it may be, by those of `joint_relevance`
     where they surely pay, repeated while the loss falls."""
     parts, y, threads = list(folds(len(x), judge.n_judged)), judge.y, judge.threads
-    judged = tuple(rows for rows, _ in parts)
+    statistics = FeatureStatistics(x.shape[1])
+    statistics.see(x)
     both = np.stack([relevance(x[rows], y[rows], seed, threads) for _, rows in parts], axis=1)
 
     def learned(shares: Float64) -> Learned:
-        each = zip(judged, (weights(statistics, share) for share in shares), strict=True)
-        trial = judge.of_parts((rows, to.apply(x)) for rows, to in each)
-        return Learned(statistics, judged, shares, trial, both[1].mean(axis=0))
+        each = zip(parts, shares, strict=True)
+        of_folds = [(rows, weights(statistics, share)) for (rows, _), share in each]
+        trial = judge.of_parts((rows, to.apply(x)) for rows, to in of_folds)
+        of_all = weights(statistics, shares.mean(axis=0))
+        return Learned(shares, of_folds, trial, of_all, both[1].mean(axis=0))
 
     each = [learned(shares) for shares in (both if freely else both[1:])]
     joint = each[-1:]

@@ -282,6 +282,6 @@ def test_a_full_disk_may_be_that_of_temporary_files(
     number: int, remedy: str, tmp_path: Path
 ) -> None:
     target, full = str(tmp_path / "a.xlsx"), OSError(number, os.strerror(number))
-    said = f"cannot write {target}: .*{full.strerror}.*; {remedy}; parts of .* in {gettempdir()}$"
+    said = f"cannot write {target}: .*{full.strerror}.*; {remedy} there, and in {gettempdir()} for"
     with pytest.raises(StorageError, match=said), export._whole_file(target):
         raise full
